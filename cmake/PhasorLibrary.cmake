@@ -1,0 +1,40 @@
+# Compiler settings shared by everything we build.
+add_library(phasor_compiler INTERFACE)
+target_compile_features(phasor_compiler INTERFACE cxx_std_20)
+# Results must not depend on which multiply-adds a compiler chooses to fuse: kernels ask for FMA by name.
+target_compile_options(phasor_compiler INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow
+                                                 -Wconversion -Wno-sign-conversion)
+if(PHASOR_WARNINGS_AS_ERRORS)
+  target_compile_options(phasor_compiler INTERFACE -Werror)
+endif()
+
+# phasor_library(<folder> SOURCES ... [DEPENDS <folder> ...] [PRIVATE <target> ...])
+#
+# One folder = one target phasor::<folder> = one install component. Its public headers are
+# include/phasor/<folder>. Each target sees, through a folder of links, only its own headers and those of
+# the folders it depends on, so an include against the direction of the data does not compile.
+function(phasor_library folder)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  set(target phasor_${folder})
+  set(links ${PROJECT_BINARY_DIR}/include/${folder})
+  file(MAKE_DIRECTORY ${links}/phasor)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/phasor/${folder} ${links}/phasor/${folder} SYMBOLIC)
+
+  add_library(${target} ${arg_SOURCES})
+  add_library(phasor::${folder} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} CXX_EXTENSIONS OFF
+                                             POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${links}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+                                       PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  list(TRANSFORM arg_DEPENDS PREPEND phasor_)
+  target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE}
+                                         $<BUILD_INTERFACE:phasor_compiler>)
+
+  install(TARGETS ${target} EXPORT phasor-${folder}-targets COMPONENT ${folder})
+  install(EXPORT phasor-${folder}-targets NAMESPACE phasor::
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/phasor COMPONENT ${folder})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/phasor/${folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT ${folder})
+endfunction()

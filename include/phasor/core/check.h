@@ -1,0 +1,47 @@
+// One way to refuse bad input: std::invalid_argument with the text
+//   [function] name: what was given, what was expected
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+
+namespace phasor {
+
+// A shape as people write it, [2, 8, 64], for use in messages.
+template <std::size_t Rank>
+struct ShapeText {
+  const std::array<std::int64_t, Rank>& shape;
+
+  friend std::ostream& operator<<(std::ostream& out, const ShapeText& text) {
+    out << '[';
+    for (std::size_t i = 0; i < Rank; i++) out << (i ? ", " : "") << text.shape[i];
+    return out << ']';
+  }
+};
+
+template <std::size_t Rank>
+ShapeText<Rank> shape_text(const std::array<std::int64_t, Rank>& shape) {
+  return {shape};
+}
+
+template <class... Parts>
+[[noreturn]] void fail(const char* function, const Parts&... parts) {
+  std::ostringstream text;
+  text.precision(17);
+  text << '[' << function << "] ";
+  (text << ... << parts);
+  throw std::invalid_argument(text.str());
+}
+
+}  // namespace phasor
+
+// The message is put together only when the condition does not hold.
+#define PHASOR_CHECK(condition, function, ...)                     \
+  do {                                                             \
+    if (!(condition)) [[unlikely]]                                 \
+      ::phasor::fail(function, __VA_ARGS__);                       \
+  } while (false)

@@ -1,0 +1,39 @@
+// Threads. Results never depend on how many there are: work is cut into tasks by shape alone, each task
+// writes memory of its own, and threads take tasks from one counter.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace phasor {
+
+// How many threads a call may use. The default is OpenMP's (OMP_NUM_THREADS, else the number of cores);
+// set_num_threads(0) returns to it. OpenMP's own setting is never changed.
+int num_threads();
+void set_num_threads(int count);
+
+// A reference to something callable as void(int64_t): what std::function is, without owning or allocating.
+class TaskRef {
+ public:
+  template <class Callable>
+    requires(!std::is_same_v<std::remove_cvref_t<Callable>, TaskRef>)
+  TaskRef(Callable&& task)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(task)))),
+        call_([](void* object, std::int64_t index) {
+          (*static_cast<std::remove_reference_t<Callable>*>(object))(index);
+        }) {}
+  void operator()(std::int64_t index) const { call_(object_, index); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, std::int64_t);
+};
+
+// Calls task(0) .. task(count - 1), each once, in any order; returns when all are done. The first exception
+// thrown by a task is thrown again here, and tasks not yet begun are left out. Inside a parallel region it
+// runs on the calling thread.
+void parallel_for(std::int64_t count, TaskRef task);
+
+}  // namespace phasor
