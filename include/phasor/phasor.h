@@ -1,0 +1,21 @@
+// All public headers.
+#pragma once
+
+#include "phasor/core/check.h"
+#include "phasor/core/dtype.h"
+#include "phasor/core/parallel.h"
+#include "phasor/core/random.h"
+#include "phasor/core/simd_target.h"
+#include "phasor/core/tensor.h"
+#include "phasor/position/alibi.h"
+#include "phasor/position/encoding.h"
+#include "phasor/position/forms.h"
+#include "phasor/position/hugging_face.h"
+#include "phasor/position/learned.h"
+#include "phasor/position/pairing.h"
+#include "phasor/position/plan.h"
+#include "phasor/position/relative.h"
+#include "phasor/position/rope.h"
+#include "phasor/position/rotary.h"
+#include "phasor/position/sinusoidal.h"
+#include "phasor/version.h"

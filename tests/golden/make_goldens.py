@@ -22,14 +22,23 @@ What the file holds, one case a line:
   rejected       configurations for which the library raises, with the exception it raises.
 
 All tensors are float32. They are written with the fewest digits that give back the same float32, so
-read them as float, or as double and then round to float.
+read them as float, or as double and then round to float. inv_freq can be reproduced bit for bit with
+powf of glibc; torch takes cos and sin from a vector library that is off the nearest float32 by one
+unit in the last place in some three of a hundred values, so compare those with a tolerance.
 """
-import copy, importlib, inspect, json, pathlib, warnings
+import copy, importlib, inspect, json, os, pathlib, re, sys, warnings
+
+# torch's vector pow rounds about one frequency in eighty otherwise than the C library's powf does, and
+# AVX2 otherwise than AVX-512. Its plain kernels call powf, which makes inv_freq the same on every x86-64.
+os.environ["ATEN_CPU_CAPABILITY"] = "default"
 
 import numpy
 import torch
 import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+sys.dont_write_bytecode = True                              # leave no __pycache__ next to the tests
+from rope_cases import DYNAMIC, REJECTED, TEXT3, cases, llama
 
 OUT = pathlib.Path(__file__).with_name("rope.json")
 APPLY = "apply_rotary_pos_emb"
@@ -79,21 +88,21 @@ ROTARY = {
 
 
 def build(config):
-    """The rotary object of a config.json, its (text) configuration and its rotating function."""
+    """The rotary object of a config.json and the function of that model which rotates q and k."""
     model_type = config["model_type"]
     whole = CONFIG_MAPPING[model_type](**{k: v for k, v in copy.deepcopy(config).items() if k != "model_type"})
     text = whole if model_type in ROTARY else whole.get_text_config()
     module, rotary, apply = ROTARY[text.model_type]
+    if getattr(text, "rope_interleave", None) is False:
+        apply = APPLY                                       # the switch DeepSeek-V3's attention looks at
     module = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
-    return getattr(module, rotary)(config=text), text, getattr(module, apply)
+    return getattr(module, rotary)(config=text), getattr(module, apply)
 
 
 def run(rotary, axes, layer_type=None):
     """Forward on the given coordinates, (axes x tokens); a float32 x asks for float32 tables."""
     if "Vision" in type(rotary).__name__:
         ids = torch.tensor(axes).T                          # tokens x (row, column)
-        if type(rotary).__name__.startswith("Pixtral"):
-            ids = ids[None]
     else:
         ids = torch.tensor(axes)[:, None] if len(axes) > 1 else torch.tensor(axes)
     named = {"layer_type": layer_type} if layer_type else {}
@@ -142,19 +151,17 @@ def short(tensor):
 
 def case(name, config, positions=(0, 1, 17, 1000, 4095), layer_type=None, length=None, axes=None, note=None):
     """Measure one configuration. length L makes L-1 the largest position, which is what transformers looks at."""
-    rotary, text, apply = build(config)
+    rotary, apply = build(config)
     if length:
         positions = (0, 1, length // 2, length - 1)
+    assert length or rotary.rope_type not in ("dynamic", "longrope"), f"'{name}' depends on the length"
     coordinates = axes or [list(positions)]
     table = run(rotary, coordinates, layer_type)
     cos, sin = (table.real, table.imag) if torch.is_tensor(table) else table
     cos, sin = distinct(cos.reshape(-1, cos.shape[-1]), sin.reshape(-1, sin.shape[-1]))
     prefix = f"{layer_type}_" if layer_type else ""
-    # the last token that has a clear angle in the first pair shows the pairing
-    one = [[5] for _ in coordinates]
-    pairing = pairing_of(apply, run(build(config)[0], one, layer_type), cos.shape[-1])
-    if config.get("rope_interleave") is False:
-        pairing = "half"                                     # the attention then takes the plain function
+    token = run(build(config)[0], [[5] for _ in coordinates], layer_type)
+    pairing = pairing_of(apply, token, cos.shape[-1])
     result = {"name": name, "config": config, "layer_type": layer_type, "length": length, "pairing": pairing,
               "inv_freq": short(getattr(rotary, prefix + "inv_freq")),
               "attention_scaling": float(getattr(rotary, prefix + "attention_scaling")),
@@ -164,3 +171,71 @@ def case(name, config, positions=(0, 1, 17, 1000, 4095), layer_type=None, length
     if note:
         result["note"] = note
     return {**result, "cos": short(cos), "sin": short(sin)}
+
+
+def rejected(name, config):
+    try:
+        rotary = build(config)[0]
+        for kind in getattr(rotary, "layer_types", [None]):
+            run(rotary, TEXT3 if hasattr(rotary, "mrope_section") else [[0, 1]], kind)
+    except Exception as error:                               # the library raises a dozen kinds
+        # some messages print a Python set, whose order changes from run to run
+        text = re.sub(r"{('[^{}]*')}", lambda m: "{" + ", ".join(sorted(m[1].split(", "))) + "}", str(error))
+        return {"name": name, "config": config, "error": {"type": type(error).__name__, "text": text}}
+    raise SystemExit(f"transformers accepts '{name}'")
+
+
+def dynamic_run(name, config, lengths):
+    rotary, result = build(config)[0], []
+    for length in lengths:
+        run(rotary, [[0, length - 1]])
+        result.append(short(rotary.inv_freq))
+    return {"name": name, "config": config, "lengths": lengths, "inv_freq": result}
+
+
+def slopes():
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor as bloom
+    from transformers.models.falcon.modeling_falcon import build_alibi_tensor as falcon
+    from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor as mpt
+    two, every = torch.ones(1, 2, dtype=torch.int64), range(1, 130)
+    return {"bloom": {n: short(bloom(two, n, torch.float32)[:, 0, 1]) for n in every},
+            "mpt": {n: short(-mpt(n, 2)[:, 0, 0].float()) for n in every},
+            "falcon": {n: short(falcon(two, n, torch.bfloat16)[:, 0, 1].float()) for n in (1, 6, 12, 71, 128)}}
+
+
+def t5_buckets():
+    from transformers.models.t5.modeling_t5 import T5Attention
+    relative = torch.arange(-300, 301)
+    return {"relative": relative.tolist(), "num_buckets": 32, "max_distance": 128, **{
+        key: T5Attention._relative_position_bucket(relative, both, 32, 128).tolist()
+        for key, both in (("bidirectional", True), ("causal", False))}}
+
+
+def gptj():
+    from transformers.models.gptj.modeling_gptj import create_sinusoidal_positions
+    positions = [0, 1, 17, 1000, 2047]
+    sin, cos = create_sinusoidal_positions(2048, 64)[positions].chunk(2, dim=-1)
+    return {"config": {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary_dim": 64}, "pairing": "adjacent",
+            "positions": positions, "cos": short(cos), "sin": short(sin)}
+
+
+def main():
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity(transformers.logging.CRITICAL)
+    torch.set_num_threads(1)
+    runs = [dynamic_run("grow, shrink, reset", llama(rope_scaling=DYNAMIC), [1000, 4096, 3000, 2048, 2047, 3000])]
+    lists = {"cases": list(cases(case)),
+             "dynamic_runs": runs,
+             "rejected": [rejected(*item) for item in REJECTED.items()]}
+    flat = {"made_with": {"transformers": transformers.__version__, "torch": torch.__version__,
+                          "cpu_capability": torch.backends.cpu.get_cpu_capability()},
+            "gptj": gptj(), "slopes": slopes(), "t5_buckets": t5_buckets()}
+    dump = lambda value: json.dumps(value, separators=(",", ":"), allow_nan=False)
+    parts = [f"{dump(key)}:{dump(value)}" for key, value in flat.items()]
+    parts += [f"{dump(key)}:[\n" + ",\n".join(map(dump, value)) + "\n]" for key, value in lists.items()]
+    OUT.write_text("{" + ",\n".join(parts) + "}\n")
+    print(f"{OUT}: {len(lists['cases'])} cases, {len(lists['rejected'])} rejected, {OUT.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+// Every position encoding, behind one contract: four pure functions in one registry row.
+//
+//   EncodingConfig config = AlibiConfig{.causal = true};
+//   std::vector<Parameter> learned = parameters(config, shape);
+//   PositionPlan plan = lower(config, values, placement);
+//
+// Nothing downstream asks which encoding it was. A new encoding is a file, a line in the registry, a test and a row
+// in docs/encodings.md.
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phasor/position/plan.h"
+
+namespace phasor {
+
+// The model an encoding works in.
+struct ModelShape {
+  std::int64_t heads = 1;
+  std::int64_t head_dim = 64;
+  std::int64_t model_dim = 64;     // C, the width of token embeddings
+  std::int64_t max_length = 2048;  // the longest sequence it is made for
+};
+
+// Where the tokens stand. Keys stand where the queries do, unless given.
+struct Placement {
+  TensorView<const std::int64_t, 3> queries;  // [axes, B, T]
+  std::optional<TensorView<const std::int64_t, 3>> keys = {};  // [axes, B, S]
+  ModelShape shape = {};
+};
+
+// What an encoding learns: a name and initial values.
+struct Parameter {
+  std::string name;
+  Tensor<float, 2> value;
+};
+
+// The settings of one encoding: RopeConfig, AlibiConfig, ... Such a type names its row in `kEncoding`.
+class EncodingConfig {
+ public:
+  template <class Settings>
+    requires requires { Settings::kEncoding; }
+  EncodingConfig(Settings settings) : name_(Settings::kEncoding), settings_(std::move(settings)) {}
+
+  std::string_view name() const { return name_; }
+
+  template <class Settings>
+  const Settings& as() const {
+    const auto* settings = std::any_cast<Settings>(&settings_);
+    PHASOR_CHECK(settings != nullptr, "EncodingConfig", "settings: of encoding ", name_, ", expected ",
+                 Settings::kEncoding);
+    return *settings;
+  }
+
+ private:
+  std::string_view name_;
+  std::any settings_;
+};
+
+// No encoding at all (NoPE): order is seen only through the causal mask.
+struct NoneConfig {
+  static constexpr std::string_view kEncoding = "none";
+};
+
+using ParameterValues = std::span<const Tensor<float, 2>>;
+
+// One row of the registry.
+struct Encoding {
+  std::string_view name;
+  std::string_view formula;
+  std::string_view acts_on;  // token embeddings, q and k, scores
+  std::string_view source;
+  std::string_view gradient;
+
+  // Settings that suit a model of this shape.
+  EncodingConfig (*defaults)(const ModelShape&);
+  // What it learns, with initial values drawn from `seed`.
+  std::vector<Parameter> (*parameters)(const EncodingConfig&, const ModelShape&, std::uint64_t seed);
+  PositionPlan (*lower)(const EncodingConfig&, ParameterValues, const Placement&);
+  // Adds to `gradients`, shaped as the parameters, what the gradient of the plan makes of them.
+  void (*lower_backward)(const EncodingConfig&, ParameterValues, const Placement&, const PlanGradient&,
+                         std::span<Tensor<float, 2>> gradients);
+  // A line for people.
+  std::string (*describe)(const EncodingConfig&);
+};
+
+std::span<const Encoding> encodings();
+const Encoding& encoding(std::string_view name);
+
+// The functions of a config's own row.
+std::vector<Parameter> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed = 0);
+PositionPlan lower(const EncodingConfig& config, ParameterValues values, const Placement& placement);
+void lower_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
+                    const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients);
+std::string describe(const EncodingConfig& config);
+
+}  // namespace phasor

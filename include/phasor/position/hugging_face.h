@@ -1,0 +1,42 @@
+// Rotary settings of a Hugging Face model, from its config.json.
+//
+// Old keys (rope_theta, rope_scaling with type or rope_type, partial_rotary_factor, original_max_position_embeddings) and
+// new ones (rope_parameters, also nested by layer type) are read, with the defaults and aliases of each model type, as
+// transformers 5.22 has them. Reading is strict: an unknown type, a missing or ill-typed key, a factor below 1, a list of
+// the wrong length, a duplicate key is an error that names the key, the value and what is allowed. One difference:
+// partial_rotary_factor always counts, while transformers ignores it for type "default" in many model classes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phasor/position/rope.h"
+
+namespace phasor {
+
+struct LayerRope {
+  std::string layer_type;          // "full_attention", "sliding_attention", ...; "" for all layers alike
+  std::optional<RopeConfig> rope;  // nothing: these layers do not rotate (NoPE)
+};
+
+struct HuggingFaceRope {
+  std::string model_type;
+  std::vector<LayerRope> layers;
+  std::vector<std::int64_t> layers_without_rope;  // by index, from no_rope_layers
+  std::vector<std::string> notes;                 // what was assumed, or given and not used
+
+  // The settings of a layer type; with "" the only ones there are.
+  const RopeConfig& rope(std::string_view layer_type = "") const;
+};
+
+// From the text of a config.
+HuggingFaceRope read_rope_config(std::string_view json);
+
+// From a file: a config.json, or a folder that has one.
+HuggingFaceRope load_rope_config(const std::filesystem::path& file);
+
+}  // namespace phasor

@@ -1,0 +1,83 @@
+// What attention and layers see of a position encoding: tables of numbers, never its name.
+//
+// Encodings act in three places, so each lowers to one of three primitives:
+//   add     a table added to the token embeddings              (learned, sinusoidal)
+//   rotate  cosines and sines that turn channel pairs of q, k  (RoPE and its scalings)
+//   bias    a number per head and distance, added to the score (ALiBi, T5 buckets, learned relative)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "phasor/core/tensor.h"
+
+namespace phasor {
+
+// Which two channels of a head of R rotated channels form pair i.
+enum class Pairing {
+  half,      // (i, i + R/2): GPT-NeoX, Hugging Face's Llama, Qwen, Gemma, Mistral
+  adjacent,  // (2i, 2i + 1): RoFormer, GPT-J, Meta's LLaMA, Cohere, DeepSeek, GLM
+};
+
+std::string_view pairing_name(Pairing pairing);  // "half", "adjacent"
+
+// Cosine and sine of every token and pair, [B, T, R/2] with B = 1 when all sequences share positions. The
+// pairing is part of the type: a function for one pairing does not accept a table of the other. The
+// attention factor of YaRN and LongRoPE is already multiplied in.
+template <Pairing P>
+struct RotaryTable {
+  static constexpr Pairing pairing = P;
+  Tensor<float, 3> cos, sin;
+};
+
+using HalfTable = RotaryTable<Pairing::half>;
+using AdjacentTable = RotaryTable<Pairing::adjacent>;
+using AnyRotaryTable = std::variant<HalfTable, AdjacentTable>;
+
+// A table of either pairing, seen by kernels.
+struct RotaryView {
+  TensorView<const float, 3> cos, sin;  // [B or 1, T, R/2]
+  Pairing pairing = Pairing::half;
+
+  RotaryView(TensorView<const float, 3> cosines, TensorView<const float, 3> sines, Pairing pairs)
+      : cos(cosines), sin(sines), pairing(pairs) {}
+  template <Pairing P>
+  RotaryView(const RotaryTable<P>& table) : RotaryView(table.cos.view(), table.sin.view(), P) {}
+  RotaryView(const AnyRotaryTable& table)
+      : RotaryView(std::visit([](const auto& t) { return RotaryView(t); }, table)) {}
+
+  std::int64_t pairs() const { return cos.shape[2]; }
+};
+
+// bias(h, distance) = table[h, clamp(distance - first_distance, 0, span - 1)], where the distance is the key's
+// position minus the query's.
+struct RelativeBias {
+  Tensor<float, 2> table;  // [H, span]
+  std::int64_t first_distance = 0;
+};
+
+struct PositionPlan {
+  std::optional<Tensor<float, 3>> add;  // [B or 1, T, C]
+  std::optional<AnyRotaryTable> rotate_q;
+  std::optional<AnyRotaryTable> rotate_k;  // only when keys stand elsewhere than queries
+  std::optional<RelativeBias> bias;
+  double score_scale = 1.0;  // what q.k is multiplied by: 1/sqrt(D) for most, 1 for T5
+
+  // The table that turns the keys, or nullptr.
+  const AnyRotaryTable* key_rotation() const {
+    return rotate_k ? &*rotate_k : rotate_q ? &*rotate_q : nullptr;
+  }
+};
+
+// The gradient of the loss by a plan's tables: what layers add into, and lower_backward reads.
+struct PlanGradient {
+  std::optional<Tensor<float, 3>> add;   // shaped as plan.add
+  std::optional<Tensor<float, 2>> bias;  // shaped as plan.bias->table
+};
+
+// Positions first, first + 1, ... of one sequence, [1, 1, T]: what most callers need.
+Tensor<std::int64_t, 3> consecutive_positions(std::int64_t count, std::int64_t first = 0);
+
+}  // namespace phasor

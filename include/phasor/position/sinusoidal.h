@@ -1,0 +1,21 @@
+// Sinusoidal absolute positions (Vaswani et al. 2017, arXiv 1706.03762), added to the token embedding:
+//   PE(position, 2i) = sin(position / theta^(2i/C)),   PE(position, 2i + 1) = cos(position / theta^(2i/C))
+// Any length. PE(position + k) is a linear map of PE(position): each (sin, cos) pair turns by k / theta^(2i/C).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "phasor/core/tensor.h"
+
+namespace phasor {
+
+struct SinusoidalConfig {
+  static constexpr std::string_view kEncoding = "sinusoidal";
+  double theta = 10000.0;
+};
+
+// The table of positions 0 .. length - 1, [length, dim]; dim must be even.
+Tensor<float, 2> sinusoidal_table(std::int64_t length, std::int64_t dim, double theta = 10000.0);
+
+}  // namespace phasor

@@ -1,0 +1,131 @@
+#include "phasor/position/encoding.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "encoding_rows.h"
+#include "phasor/core/check.h"
+
+namespace phasor {
+
+// ---- the registry: the only list of encodings ----
+
+std::span<const Encoding> encodings() {
+  static const std::array rows{kNone, kLearned, kSinusoidal, kRope, kAlibi, kT5, kRelative};
+  return rows;
+}
+
+const Encoding& encoding(std::string_view name) {
+  std::string known;
+  for (const Encoding& row : encodings()) {
+    if (row.name == name) return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  fail("encoding", "name: \"", name, "\", expected one of ", known);
+}
+
+std::vector<Parameter> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed) {
+  return encoding(config.name()).parameters(config, shape, seed);
+}
+
+PositionPlan lower(const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+  return encoding(config.name()).lower(config, values, placement);
+}
+
+void lower_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
+                    const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+  PHASOR_CHECK(gradients.size() == values.size(), "lower_backward", "gradients: ", gradients.size(),
+               " tensors, expected ", values.size(), " as there are parameters");
+  for (std::size_t i = 0; i < values.size(); i++)
+    PHASOR_CHECK(gradients[i].shape() == values[i].shape(), "lower_backward", "gradients: shape ",
+                 shape_text(gradients[i].shape()), ", expected ", shape_text(values[i].shape()),
+                 " as the parameter has");
+  encoding(config.name()).lower_backward(config, values, placement, gradient, gradients);
+}
+
+std::string describe(const EncodingConfig& config) { return encoding(config.name()).describe(config); }
+
+// ---- what rows share ----
+
+std::vector<Parameter> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t) { return {}; }
+
+void no_gradient(const EncodingConfig&, ParameterValues, const Placement&, const PlanGradient&,
+                 std::span<Tensor<float, 2>>) {}
+
+const Tensor<float, 2>& only_parameter(std::string_view encoding, ParameterValues values, const Shape<2>& shape) {
+  PHASOR_CHECK(values.size() == 1, "lower", encoding, ": ", values.size(), " parameters, expected 1");
+  PHASOR_CHECK(values[0].shape() == shape, "lower", encoding, ": parameter of shape ", shape_text(values[0].shape()),
+               ", expected ", shape_text(shape));
+  return values[0];
+}
+
+double plain_score_scale(const ModelShape& shape) {
+  PHASOR_CHECK(shape.head_dim >= 1, "lower", "shape.head_dim: ", shape.head_dim, ", expected 1 or more");
+  return 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+}
+
+namespace {
+
+std::pair<std::int64_t, std::int64_t> smallest_and_largest(const TensorView<const std::int64_t, 3>& positions) {
+  std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = std::numeric_limits<std::int64_t>::min();
+  for (std::int64_t b = 0; b < positions.shape[1]; b++)
+    for (std::int64_t t = 0; t < positions.shape[2]; t++) {
+      low = std::min(low, positions(0, b, t));
+      high = std::max(high, positions(0, b, t));
+    }
+  return {low, high};
+}
+
+}  // namespace
+
+DistanceRange distances(std::string_view encoding, const Placement& placement) {
+  const auto& queries = placement.queries;
+  const auto& keys = placement.keys.value_or(queries);
+  PHASOR_CHECK(queries.shape[0] == 1 && keys.shape[0] == 1, "lower", encoding, ": positions of ", queries.shape[0],
+               " axes, expected 1");
+  PHASOR_CHECK(placement.shape.heads >= 1, "lower", encoding, ": shape.heads ", placement.shape.heads,
+               ", expected 1 or more");
+  if (queries.size() == 0 || keys.size() == 0) return {0, 1};
+  const auto [query_low, query_high] = smallest_and_largest(queries);
+  const auto [key_low, key_high] = smallest_and_largest(keys);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // keeps the differences within range
+  PHASOR_CHECK(std::max(query_high, key_high) <= kMost && std::min(query_low, key_low) >= -kMost, "lower", encoding,
+               ": positions from ", std::min(query_low, key_low), " to ", std::max(query_high, key_high),
+               ", expected within +-2^40");
+  return {key_low - query_high, key_high - query_low - (key_low - query_high) + 1};
+}
+
+const Tensor<float, 2>& bias_gradient(std::string_view encoding, const PlanGradient& gradient, const ModelShape& shape,
+                                      const DistanceRange& range) {
+  const Shape<2> expected{shape.heads, range.count};
+  PHASOR_CHECK(gradient.bias.has_value(), "lower_backward", encoding, ": gradient.bias is missing, expected shape ",
+               shape_text(expected));
+  PHASOR_CHECK(gradient.bias->shape() == expected, "lower_backward", encoding, ": gradient.bias of shape ",
+               shape_text(gradient.bias->shape()), ", expected ", shape_text(expected));
+  return *gradient.bias;
+}
+
+// ---- none ----
+
+constinit const Encoding kNone{
+    .name = NoneConfig::kEncoding,
+    .formula = "nothing",
+    .acts_on = "nothing",
+    .source = "Haviv et al. 2022, arXiv 2203.16634 (NoPE)",
+    .gradient = "none",
+    .defaults = [](const ModelShape&) -> EncodingConfig { return NoneConfig{}; },
+    .parameters = no_parameters,
+    .lower =
+        [](const EncodingConfig&, ParameterValues, const Placement& placement) {
+          PositionPlan plan;
+          plan.score_scale = plain_score_scale(placement.shape);
+          return plan;
+        },
+    .lower_backward = no_gradient,
+    .describe = [](const EncodingConfig&) -> std::string { return "no position encoding"; },
+};
+
+}  // namespace phasor

@@ -1,0 +1,161 @@
+#include "phasor/position/relative.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "encoding_rows.h"
+#include "phasor/core/check.h"
+
+namespace phasor {
+namespace {
+
+// Both encodings read a trainable table by distance; they differ in which entry a head and a distance read.
+// `entry(h, distance)` gives its (row, column).
+
+template <class Entry>
+RelativeBias gather(const Tensor<float, 2>& table, const Placement& placement, std::string_view name,
+                    const Entry& entry) {
+  const DistanceRange range = distances(name, placement);
+  RelativeBias bias{Tensor<float, 2>({placement.shape.heads, range.count}), range.first};
+  for_each_bias(placement.shape, range, [&](std::int64_t h, std::int64_t i) {
+    const auto [row, column] = entry(h, range.first + i);
+    bias.table(h, i) = table(row, column);
+  });
+  return bias;
+}
+
+template <class Entry>
+void scatter_add(const PlanGradient& gradient, const Placement& placement, std::string_view name, const Entry& entry,
+                 Tensor<float, 2>& d_table) {
+  const DistanceRange range = distances(name, placement);
+  const Tensor<float, 2>& d_bias = bias_gradient(name, gradient, placement.shape, range);
+  Tensor<double, 2> sum(d_table.shape());  // thousands of distances may share an entry
+  for_each_bias(placement.shape, range, [&](std::int64_t h, std::int64_t i) {
+    const auto [row, column] = entry(h, range.first + i);
+    sum(row, column) += d_bias(h, i);
+  });
+  for (std::int64_t i = 0; i < sum.size(); i++) d_table.data()[i] += static_cast<float>(sum.data()[i]);
+}
+
+std::vector<Parameter> zero_table(const char* name, const Shape<2>& shape) {
+  std::vector<Parameter> result;
+  result.push_back({name, Tensor<float, 2>(shape)});
+  return result;
+}
+
+// ---- T5 ----
+
+void check(const T5Config& config) {
+  const std::int64_t directions = config.bidirectional ? 2 : 1;
+  PHASOR_CHECK(config.buckets >= 2 * directions && config.buckets % (2 * directions) == 0 && config.buckets <= 1 << 20,
+               "t5", "buckets: ", config.buckets, ", expected a multiple of ", 2 * directions);
+  PHASOR_CHECK(config.max_distance > config.buckets / directions / 2, "t5", "max_distance: ", config.max_distance,
+               ", expected above ", config.buckets / directions / 2, ", the distances with a bucket each");
+}
+
+Shape<2> t5_shape(const T5Config& config, const ModelShape& shape) {
+  check(config);
+  return {config.buckets, shape.heads};
+}
+
+auto t5_entry(const T5Config& config) {
+  return [config](std::int64_t h, std::int64_t distance) {
+    return std::pair(t5_bucket(distance, config), h);
+  };
+}
+
+// ---- learned relative ----
+
+Shape<2> relative_shape(const RelativeConfig& config, const ModelShape& shape) {
+  PHASOR_CHECK(config.max_distance >= 0 && config.max_distance <= 1 << 30, "relative", "max_distance: ",
+               config.max_distance, ", expected 0 to 2^30");
+  return {shape.heads, 2 * config.max_distance + 1};
+}
+
+auto relative_entry(const RelativeConfig& config) {
+  return [reach = config.max_distance](std::int64_t h, std::int64_t distance) {
+    return std::pair(h, std::clamp(distance, -reach, reach) + reach);
+  };
+}
+
+}  // namespace
+
+std::int64_t t5_bucket(std::int64_t distance, const T5Config& config) {
+  check(config);
+  const std::int64_t buckets = config.bidirectional ? config.buckets / 2 : config.buckets;
+  const std::int64_t later = config.bidirectional && distance > 0 ? buckets : 0;
+  const std::int64_t away = config.bidirectional ? std::abs(distance) : std::max<std::int64_t>(-distance, 0);
+  const std::int64_t exact = buckets / 2;
+  if (away < exact) return later + away;
+  const double way = std::log(static_cast<double>(away) / static_cast<double>(exact)) /
+                     std::log(static_cast<double>(config.max_distance) / static_cast<double>(exact));
+  const auto shared = exact + static_cast<std::int64_t>(way * static_cast<double>(buckets - exact));
+  return later + std::min(shared, buckets - 1);
+}
+
+constinit const Encoding kT5{
+    .name = T5Config::kEncoding,
+    .formula = "s + table[bucket(distance), h], no 1/sqrt(D)",
+    .acts_on = "scores",
+    .source = "Raffel et al. 2019, arXiv 1910.10683",
+    .gradient = "table: scatter-add of dS by bucket",
+    .defaults = [](const ModelShape&) -> EncodingConfig { return T5Config{}; },
+    .parameters =
+        [](const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
+          return zero_table("buckets", t5_shape(config.as<T5Config>(), shape));
+        },
+    .lower =
+        [](const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+          const auto& t5 = config.as<T5Config>();
+          const Tensor<float, 2>& table = only_parameter("t5", values, t5_shape(t5, placement.shape));
+          PositionPlan plan;
+          plan.bias = gather(table, placement, "t5", t5_entry(t5));
+          return plan;
+        },
+    .lower_backward =
+        [](const EncodingConfig& config, ParameterValues, const Placement& placement, const PlanGradient& gradient,
+           std::span<Tensor<float, 2>> gradients) {
+          scatter_add(gradient, placement, "t5", t5_entry(config.as<T5Config>()), gradients[0]);
+        },
+    .describe = [](const EncodingConfig& config) -> std::string {
+      const auto& t5 = config.as<T5Config>();
+      return std::to_string(t5.buckets) + (t5.bidirectional ? " bidirectional" : " causal") +
+             " buckets up to distance " + std::to_string(t5.max_distance);
+    },
+};
+
+constinit const Encoding kRelative{
+    .name = RelativeConfig::kEncoding,
+    .formula = "s + table[h, clamp(distance)]",
+    .acts_on = "scores",
+    .source = "after Shaw et al. 2018, arXiv 1803.02155",
+    .gradient = "table: sum of dS along diagonals",
+    .defaults = [](const ModelShape&) -> EncodingConfig { return RelativeConfig{}; },
+    .parameters =
+        [](const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
+          return zero_table("table", relative_shape(config.as<RelativeConfig>(), shape));
+        },
+    .lower =
+        [](const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+          const auto& relative = config.as<RelativeConfig>();
+          const Tensor<float, 2>& table =
+              only_parameter("relative", values, relative_shape(relative, placement.shape));
+          PositionPlan plan;
+          plan.bias = gather(table, placement, "relative", relative_entry(relative));
+          plan.score_scale = plain_score_scale(placement.shape);
+          return plan;
+        },
+    .lower_backward =
+        [](const EncodingConfig& config, ParameterValues, const Placement& placement, const PlanGradient& gradient,
+           std::span<Tensor<float, 2>> gradients) {
+          scatter_add(gradient, placement, "relative", relative_entry(config.as<RelativeConfig>()), gradients[0]);
+        },
+    .describe = [](const EncodingConfig& config) -> std::string {
+      return "learned bias for distances up to " + std::to_string(config.as<RelativeConfig>().max_distance);
+    },
+};
+
+}  // namespace phasor

@@ -1,0 +1,60 @@
+#include "phasor/position/sinusoidal.h"
+
+#include <sstream>
+#include <utility>
+
+#include "encoding_rows.h"
+#include "phasor/position/rope.h"
+
+namespace phasor {
+namespace {
+
+// The angles are those of RoPE; only the order [sin, cos, sin, cos, ...] and the use differ. [B, T, dim]
+Tensor<float, 3> interleaved_sin_cos(TensorView<const std::int64_t, 3> positions, std::int64_t dim, double theta) {
+  PHASOR_CHECK(dim >= 2 && dim % 2 == 0, "sinusoidal", "dim: ", dim, ", expected an even number of at least 2");
+  const AdjacentTable table =
+      adjacent_table({.head_dim = dim, .theta = theta, .pairing = Pairing::adjacent}, positions);
+  Tensor<float, 3> result({positions.shape[1], positions.shape[2], dim});
+  for (std::int64_t i = 0; i < table.cos.size(); i++) {
+    result.data()[2 * i] = table.sin.data()[i];
+    result.data()[2 * i + 1] = table.cos.data()[i];
+  }
+  return result;
+}
+
+PositionPlan sinusoidal_lower(const EncodingConfig& config, ParameterValues, const Placement& placement) {
+  PositionPlan plan;
+  plan.add = interleaved_sin_cos(placement.queries, placement.shape.model_dim, config.as<SinusoidalConfig>().theta);
+  plan.score_scale = plain_score_scale(placement.shape);
+  return plan;
+}
+
+}  // namespace
+
+Tensor<float, 2> sinusoidal_table(std::int64_t length, std::int64_t dim, double theta) {
+  PHASOR_CHECK(length >= 0, "sinusoidal", "length: ", length, ", expected 0 or more");
+  const Tensor<std::int64_t, 3> positions = consecutive_positions(length);
+  const Tensor<float, 3> rows = interleaved_sin_cos(positions.view(), dim, theta);
+  Tensor<float, 2> table({length, dim});
+  std::copy(rows.begin(), rows.end(), table.begin());
+  return table;
+}
+
+constinit const Encoding kSinusoidal{
+    .name = SinusoidalConfig::kEncoding,
+    .formula = "x + PE, PE(p, 2i) = sin(p theta^(-2i/C)), PE(p, 2i+1) = cos(same)",
+    .acts_on = "token embeddings",
+    .source = "Vaswani et al. 2017, arXiv 1706.03762",
+    .gradient = "none",
+    .defaults = [](const ModelShape&) -> EncodingConfig { return SinusoidalConfig{}; },
+    .parameters = no_parameters,
+    .lower = sinusoidal_lower,
+    .lower_backward = no_gradient,
+    .describe = [](const EncodingConfig& config) -> std::string {
+      std::ostringstream text;
+      text << "sines and cosines, theta " << config.as<SinusoidalConfig>().theta;
+      return text.str();
+    },
+};
+
+}  // namespace phasor
