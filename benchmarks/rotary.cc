@@ -1,11 +1,12 @@
 // Rotation of q as a model of 32 heads has it, (2, 32, 2048, 128), and the building of tables.
+#include "phasor/position/rotary.h"
+
 #include <benchmark/benchmark.h>
 
 #include <string>
 
 #include "phasor/core/random.h"
 #include "phasor/position/rope.h"
-#include "phasor/position/rotary.h"
 
 namespace phasor {
 namespace {
@@ -64,8 +65,8 @@ template <class T>
 void register_cases(const std::string& type) {
   for (const Pairing pairing : {Pairing::half, Pairing::adjacent})
     for (const Memory memory : {Memory::bhtd, Memory::bthd}) {
-      const std::string name = type + "/" + std::string(pairing_name(pairing)) +
-                               (memory == Memory::bhtd ? "/BHTD" : "/BTHD");
+      const std::string name =
+          type + "/" + std::string(pairing_name(pairing)) + (memory == Memory::bhtd ? "/BHTD" : "/BTHD");
       benchmark::RegisterBenchmark(("rotate/in_place/" + name).c_str(), rotate_in_place<T>, pairing, memory)
           ->UseRealTime()
           ->Unit(benchmark::kMillisecond);

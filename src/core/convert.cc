@@ -42,8 +42,8 @@ namespace {
 
 template <class From, class To>
 void check_sizes(std::span<const From> from, std::span<To> to) {
-  PHASOR_CHECK(from.size() == to.size(), "convert", "to: ", to.size(), " elements, expected ",
-               from.size(), " as in from");
+  PHASOR_CHECK(from.size() == to.size(), "convert", "to: ", to.size(), " elements, expected ", from.size(),
+               " as in from");
 }
 
 }  // namespace

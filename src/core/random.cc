@@ -22,9 +22,8 @@ float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-
 std::array<std::uint32_t, 4> Philox::block(std::uint64_t counter) const {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;  // golden ratio, sqrt(3) - 1
-  std::array<std::uint32_t, 4> x{
-      static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-      static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)};
+  std::array<std::uint32_t, 4> x{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
+                                 static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)};
   auto key0 = static_cast<std::uint32_t>(seed_);
   auto key1 = static_cast<std::uint32_t>(seed_ >> 32);
   for (int round = 0; round < 10; round++) {

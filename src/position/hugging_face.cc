@@ -315,7 +315,7 @@ class Reader {
       return std::ranges::find(type.required, key) != type.required.end() ||
              std::ranges::find(type.optional, key) != type.optional.end();
     };
-    std::set<std::string_view> known{"rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section",
+    std::set<std::string_view> known{"rope_type",        "type", "rope_theta", "partial_rotary_factor", "mrope_section",
                                      "mrope_interleaved"};
     for (const RopeKey& key : kRopeKeys) {
       if (!uses(key.name)) continue;

@@ -20,7 +20,7 @@ struct ModelRule {
   LegacyScaling legacy = LegacyScaling::full_attention;
   double partial = 1.0;
   Interleave interleave = Interleave::never;
-  std::int64_t head_dim = 0;        // not 0: used when the config has none, instead of hidden_size / heads
+  std::int64_t head_dim = 0;  // not 0: used when the config has none, instead of hidden_size / heads
   bool scores_follow_mscale = false;
   bool rope_in_some_layers = false;  // by default every 4th layer has none (no_rope_layers)
   AxisLayout axes = AxisLayout::single;

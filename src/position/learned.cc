@@ -33,8 +33,8 @@ void for_each_token(const LearnedConfig& config, const Placement& placement, con
   for (std::int64_t b = 0; b < positions.shape[1]; b++)
     for (std::int64_t t = 0; t < positions.shape[2]; t++) {
       const std::int64_t position = positions(0, b, t);
-      PHASOR_CHECK(position >= 0 && position < config.max_length, "learned", "position: ", position,
-                   ", expected 0 to ", config.max_length - 1, ", since the table has ", config.max_length, " rows");
+      PHASOR_CHECK(position >= 0 && position < config.max_length, "learned", "position: ", position, ", expected 0 to ",
+                   config.max_length - 1, ", since the table has ", config.max_length, " rows");
       visit(b, t, position);
     }
 }
@@ -75,9 +75,7 @@ constinit const Encoding kLearned{
     .acts_on = "token embeddings",
     .source = "Gehring et al. 2017, arXiv 1705.03122",
     .gradient = "table: scatter-add of the embeddings' gradient",
-    .defaults = [](const ModelShape& shape) -> EncodingConfig {
-      return LearnedConfig{.max_length = shape.max_length};
-    },
+    .defaults = [](const ModelShape& shape) -> EncodingConfig { return LearnedConfig{.max_length = shape.max_length}; },
     .parameters = learned_parameters,
     .lower = learned_lower,
     .lower_backward = learned_backward,

@@ -62,16 +62,14 @@ Shape<2> t5_shape(const T5Config& config, const ModelShape& shape) {
 }
 
 auto t5_entry(const T5Config& config) {
-  return [config](std::int64_t h, std::int64_t distance) {
-    return std::pair(t5_bucket(distance, config), h);
-  };
+  return [config](std::int64_t h, std::int64_t distance) { return std::pair(t5_bucket(distance, config), h); };
 }
 
 // ---- learned relative ----
 
 Shape<2> relative_shape(const RelativeConfig& config, const ModelShape& shape) {
-  PHASOR_CHECK(config.max_distance >= 0 && config.max_distance <= 1 << 30, "relative", "max_distance: ",
-               config.max_distance, ", expected 0 to 2^30");
+  PHASOR_CHECK(config.max_distance >= 0 && config.max_distance <= 1 << 30, "relative",
+               "max_distance: ", config.max_distance, ", expected 0 to 2^30");
   return {shape.heads, 2 * config.max_distance + 1};
 }
 
@@ -103,10 +101,8 @@ constinit const Encoding kT5{
     .source = "Raffel et al. 2019, arXiv 1910.10683",
     .gradient = "table: scatter-add of dS by bucket",
     .defaults = [](const ModelShape&) -> EncodingConfig { return T5Config{}; },
-    .parameters =
-        [](const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
-          return zero_table("buckets", t5_shape(config.as<T5Config>(), shape));
-        },
+    .parameters = [](const EncodingConfig& config, const ModelShape& shape,
+                     std::uint64_t) { return zero_table("buckets", t5_shape(config.as<T5Config>(), shape)); },
     .lower =
         [](const EncodingConfig& config, ParameterValues values, const Placement& placement) {
           const auto& t5 = config.as<T5Config>();
@@ -134,15 +130,12 @@ constinit const Encoding kRelative{
     .source = "after Shaw et al. 2018, arXiv 1803.02155",
     .gradient = "table: sum of dS along diagonals",
     .defaults = [](const ModelShape&) -> EncodingConfig { return RelativeConfig{}; },
-    .parameters =
-        [](const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
-          return zero_table("table", relative_shape(config.as<RelativeConfig>(), shape));
-        },
+    .parameters = [](const EncodingConfig& config, const ModelShape& shape,
+                     std::uint64_t) { return zero_table("table", relative_shape(config.as<RelativeConfig>(), shape)); },
     .lower =
         [](const EncodingConfig& config, ParameterValues values, const Placement& placement) {
           const auto& relative = config.as<RelativeConfig>();
-          const Tensor<float, 2>& table =
-              only_parameter("relative", values, relative_shape(relative, placement.shape));
+          const Tensor<float, 2>& table = only_parameter("relative", values, relative_shape(relative, placement.shape));
           PositionPlan plan;
           plan.bias = gather(table, placement, "relative", relative_entry(relative));
           plan.score_scale = plain_score_scale(placement.shape);

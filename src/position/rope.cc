@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "json.h"
 #include "phasor/core/check.h"
 #include "rope_internal.h"
 #include "rope_keys.h"
@@ -52,7 +53,9 @@ void check_axes(const RopeConfig& config) {
 
 void check_keys(const RopeConfig& config, const RopeType& type) {
   for (const RopeKey& key : kRopeKeys) {
-    const auto has = [&](std::span<const std::string_view> names) { return std::ranges::find(names, key.name) != names.end(); };
+    const auto has = [&](std::span<const std::string_view> names) {
+      return std::ranges::find(names, key.name) != names.end();
+    };
     const bool given = is_given(config.scaling, key);
     PHASOR_CHECK(given || !has(type.required), kName, key.name, ": missing, expected for type ", type.name);
     PHASOR_CHECK(!given || has(type.required) || has(type.optional), kName, key.name, ": given, but type ", type.name,
@@ -60,7 +63,21 @@ void check_keys(const RopeConfig& config, const RopeType& type) {
   }
 }
 
+std::string as_json(const std::vector<double>& values) { return Json(values).dump(); }
+template <class T>
+std::string as_json(const std::optional<T>& value) {
+  return Json(*value).dump();
+}
+
 }  // namespace
+
+std::vector<std::pair<std::string_view, std::string>> given_settings(const RopeScaling& scaling) {
+  std::vector<std::pair<std::string_view, std::string>> settings;
+  for (const RopeKey& key : kRopeKeys)
+    if (is_given(scaling, key))
+      settings.emplace_back(key.name, std::visit([&](auto member) { return as_json(scaling.*member); }, key.member));
+  return settings;
+}
 
 std::int64_t rotated_channels(const RopeConfig& config) {
   return config.rotary_dim == 0 ? config.head_dim : config.rotary_dim;

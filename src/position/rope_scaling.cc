@@ -56,8 +56,8 @@ void check_original_length(const RopeConfig& config) {
 }
 
 void check_known_length(const RopeConfig& config) {
-  PHASOR_CHECK(config.max_position_embeddings >= 1, kName, "max_position_embeddings: ",
-               config.max_position_embeddings, ", expected 1 or more for type ", config.scaling.type);
+  PHASOR_CHECK(config.max_position_embeddings >= 1, kName, "max_position_embeddings: ", config.max_position_embeddings,
+               ", expected 1 or more for type ", config.scaling.type);
 }
 
 // Each scaling is a struct: check, inv_freq<Real> and, unless it is 1, attention_factor.
@@ -211,8 +211,7 @@ struct Longrope {
     PHASOR_CHECK(list.size() == pairs, kName, key, ": ", list.size(), " numbers, expected ", pairs,
                  ", one for each pair");
     for (const double value : list)
-      PHASOR_CHECK(std::isfinite(value) && value > 0.0, kName, key, ": contains ", value,
-                   ", expected numbers above 0");
+      PHASOR_CHECK(std::isfinite(value) && value > 0.0, kName, key, ": contains ", value, ", expected numbers above 0");
   }
 };
 
@@ -264,8 +263,8 @@ struct Proportional : Default {
   }
 };
 
-// Not a scaling, but computed alike: the plain spectrum of half the channels for each axis, or one spectrum dealt out to
-// both.
+// Not a scaling, but computed alike: the plain spectrum of half the channels for each axis, or one spectrum dealt out
+// to both.
 struct TwoAxes : Default {
   template <class Real>
   static std::vector<Real> inv_freq(const RopeConfig& config, std::int64_t) {
@@ -306,20 +305,61 @@ constexpr std::string_view kLlama3[] = {"factor", "original_max_position_embeddi
                                         "high_freq_factor"};
 
 constexpr std::array<RopeType, 8> kTypes{{
-    {"default", "w = theta^(-2i/R)", "Su et al. 2021, arXiv 2104.09864", true, {}, {}, Default::check, frequencies<Default>},
-    {"linear", "w / factor", "Chen et al. 2023, arXiv 2306.15595", true, kFactor, {}, Linear::check, frequencies<Linear>},
-    {"ntk", "theta' = theta factor^(R/(R-2))", "bloc97 2023, NTK-aware scaled RoPE", false, kFactor, {}, Ntk::check, frequencies<Ntk>},
-    {"dynamic", "theta' = theta (factor L/Lmax - (factor-1))^(R/(R-2)), L = max(length, Lmax)",
-     "emozilla 2023, dynamically scaled RoPE", true, kFactor, {}, Dynamic::check, frequencies<Dynamic>},
-    {"yarn", "w (ramp/factor + 1-ramp), ramp over the pairs that turn beta_fast .. beta_slow times in L0; cos, sin "
-             "times 0.1 ln(factor) + 1",
+    {"default",
+     "w = theta^(-2i/R)",
+     "Su et al. 2021, arXiv 2104.09864",
+     true,
+     {},
+     {},
+     Default::check,
+     frequencies<Default>},
+    {"linear",
+     "w / factor",
+     "Chen et al. 2023, arXiv 2306.15595",
+     true,
+     kFactor,
+     {},
+     Linear::check,
+     frequencies<Linear>},
+    {"ntk",
+     "theta' = theta factor^(R/(R-2))",
+     "bloc97 2023, NTK-aware scaled RoPE",
+     false,
+     kFactor,
+     {},
+     Ntk::check,
+     frequencies<Ntk>},
+    {"dynamic",
+     "theta' = theta (factor L/Lmax - (factor-1))^(R/(R-2)), L = max(length, Lmax)",
+     "emozilla 2023, dynamically scaled RoPE",
+     true,
+     kFactor,
+     {},
+     Dynamic::check,
+     frequencies<Dynamic>},
+    {"yarn",
+     "w (ramp/factor + 1-ramp), ramp over the pairs that turn beta_fast .. beta_slow times in L0; cos, sin "
+     "times 0.1 ln(factor) + 1",
      "Peng et al. 2023, arXiv 2309.00071", true, kYarn, kYarnOptional, Yarn::check, frequencies<Yarn>},
-    {"longrope", "w / short_factor[i], or / long_factor[i] when length > L0; cos, sin times sqrt(1 + ln(factor)/ln(L0))",
+    {"longrope",
+     "w / short_factor[i], or / long_factor[i] when length > L0; cos, sin times sqrt(1 + ln(factor)/ln(L0))",
      "Ding et al. 2024, arXiv 2402.13753", true, kLongrope, kLongropeOptional, Longrope::check, frequencies<Longrope>},
-    {"llama3", "w ((1-s)/factor + s), s = clamp((L0 w/2pi - low)/(high - low), 0, 1)",
-     "Llama 3.1, arXiv 2407.21783", true, kLlama3, {}, Llama3::check, frequencies<Llama3>},
-    {"proportional", "theta^(-2i/D)/factor for the first R/2 pairs of the whole head, 0 for the others",
-     "Barbero et al. 2024, arXiv 2410.06205 (p-RoPE)", true, {}, kFactor, Proportional::check, frequencies<Proportional>},
+    {"llama3",
+     "w ((1-s)/factor + s), s = clamp((L0 w/2pi - low)/(high - low), 0, 1)",
+     "Llama 3.1, arXiv 2407.21783",
+     true,
+     kLlama3,
+     {},
+     Llama3::check,
+     frequencies<Llama3>},
+    {"proportional",
+     "theta^(-2i/D)/factor for the first R/2 pairs of the whole head, 0 for the others",
+     "Barbero et al. 2024, arXiv 2410.06205 (p-RoPE)",
+     true,
+     {},
+     kFactor,
+     Proportional::check,
+     frequencies<Proportional>},
 }};
 
 }  // namespace

@@ -149,8 +149,7 @@ void rotate_block(Pairing pairing, const RotaryBlock<f16>& block) {
 template <class T>
 std::pair<const char*, const char*> extent(const TensorView<T, 4>& view) {
   const T *low = view.data, *high = view.data;
-  for (std::size_t i = 0; i < 4; i++)
-    (view.strides[i] < 0 ? low : high) += (view.shape[i] - 1) * view.strides[i];
+  for (std::size_t i = 0; i < 4; i++) (view.strides[i] < 0 ? low : high) += (view.shape[i] - 1) * view.strides[i];
   return {reinterpret_cast<const char*>(low), reinterpret_cast<const char*>(high + 1)};
 }
 

@@ -14,8 +14,7 @@
 
 // Whether this target converts f16 in hardware (F16C comes with AVX2).
 #undef PHASOR_HARDWARE_F16
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)) || \
-    HWY_TARGET == HWY_NEON
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)) || HWY_TARGET == HWY_NEON
 #define PHASOR_HARDWARE_F16 1
 #else
 #define PHASOR_HARDWARE_F16 0
@@ -102,8 +101,7 @@ HWY_INLINE hn::Vec<D> LoadFloat(D d, const f16* HWY_RESTRICT from) {
   const auto magnitude = hn::And(bits, hn::Set(di, 0x7fff));
   const auto fraction = hn::ShiftLeft<13>(magnitude);
   const auto normal = hn::Add(fraction, hn::Set(di, 0x38000000));
-  const auto subnormal =
-      hn::BitCast(di, hn::Mul(hn::ConvertTo(d, magnitude), hn::Set(d, 0x1p-24f)));
+  const auto subnormal = hn::BitCast(di, hn::Mul(hn::ConvertTo(d, magnitude), hn::Set(d, 0x1p-24f)));
   const auto infinite = hn::Or(fraction, hn::Set(di, 0x7f800000));
   const auto quiet = hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(di, 0x7c00)), hn::Set(di, 0x400000));
   auto result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, 0x400)), subnormal, normal);
@@ -120,8 +118,7 @@ HWY_INLINE void StoreFloat(hn::Vec<D> v, D d, f16* HWY_RESTRICT to) {
   const auto magnitude = hn::BitCast(di, hn::And(bits, hn::Set(du, 0x7fffffff)));
   const auto top = hn::ShiftRight<13>(magnitude);
   const auto odd = hn::And(top, hn::Set(di, 1));
-  const auto normal = hn::ShiftRight<13>(
-      hn::Add(magnitude, hn::Add(odd, hn::Set(di, 0xfff - 0x38000000))));
+  const auto normal = hn::ShiftRight<13>(hn::Add(magnitude, hn::Add(odd, hn::Set(di, 0xfff - 0x38000000))));
   const auto aligned = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
   const auto subnormal = hn::Sub(hn::BitCast(di, aligned), hn::Set(di, 0x3f000000));
   const auto nan = hn::Or(hn::Set(di, 0x7e00), hn::And(top, hn::Set(di, 0x3ff)));

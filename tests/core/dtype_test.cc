@@ -75,8 +75,8 @@ TEST(Dtype, EveryPatternSurvivesTheRoundTrip) {
 std::vector<float> telling_floats() {
   std::vector<float> values;
   for (std::uint32_t head = 0; head < 0x10000; head++)
-    for (const std::uint32_t tail : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0x7fffu, 0x8000u,
-                                     0x8001u, 0xffffu})
+    for (const std::uint32_t tail :
+         {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
       values.push_back(from_bits(head << 16 | tail));
   return values;
 }
@@ -90,8 +90,7 @@ void expect_simd_agrees_with_scalar() {
     std::vector<T> narrow(values.size());
     convert(values, std::span<T>(narrow));
     for (std::size_t i = 0; i < values.size(); i++)
-      ASSERT_EQ(narrow[i].bits, T(values[i]).bits)
-          << std::hex << std::bit_cast<std::uint32_t>(values[i]);
+      ASSERT_EQ(narrow[i].bits, T(values[i]).bits) << std::hex << std::bit_cast<std::uint32_t>(values[i]);
     std::vector<float> wide(all_patterns.size());
     convert(std::span<const T>(all_patterns), wide);
     for (std::size_t i = 0; i < wide.size(); i++)

@@ -23,9 +23,10 @@ TEST_P(Parallel, CallsEachTaskOnce) {
 }
 
 TEST_P(Parallel, ThrowsWhatATaskThrew) {
-  EXPECT_ERROR(parallel_for(100, [](std::int64_t i) {
-                 if (i == 37) throw std::invalid_argument("task 37");
-               }),
+  EXPECT_ERROR(parallel_for(100,
+                            [](std::int64_t i) {
+                              if (i == 37) throw std::invalid_argument("task 37");
+                            }),
                "task 37");
 }
 

@@ -76,15 +76,15 @@ TEST(Encodings, EveryRowIsWhole) {
 
 TEST(Encodings, EmptySequencesAreLegal) {
   const Tensor<std::int64_t, 3> none = consecutive_positions(0);
-  for (const Encoding& row : encodings())
-    lower_alone(row.defaults(kShape), {.queries = none.view(), .shape = kShape});
+  for (const Encoding& row : encodings()) lower_alone(row.defaults(kShape), {.queries = none.view(), .shape = kShape});
 }
 
 // The loss <G, plan> with fixed random G: its gradient by every parameter is known from central differences.
 double loss(const PositionPlan& plan, const PlanGradient& g) {
   double sum = 0;
   if (plan.add)
-    for (std::int64_t i = 0; i < plan.add->size(); i++) sum += static_cast<double>(plan.add->data()[i]) * g.add->data()[i];
+    for (std::int64_t i = 0; i < plan.add->size(); i++)
+      sum += static_cast<double>(plan.add->data()[i]) * g.add->data()[i];
   if (plan.bias)
     for (std::int64_t i = 0; i < plan.bias->table.size(); i++)
       sum += static_cast<double>(plan.bias->table.data()[i]) * g.bias->data()[i];
@@ -194,7 +194,8 @@ float bias_at(const RelativeBias& bias, std::int64_t h, std::int64_t distance) {
 }
 
 TEST(Alibi, SlopesOfTheAuthors) {
-  EXPECT_EQ(alibi_slopes(8), (std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f, 0.0078125f, 0.00390625f}));
+  EXPECT_EQ(alibi_slopes(8),
+            (std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f, 0.0078125f, 0.00390625f}));
   EXPECT_EQ(alibi_slopes(6), (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
   const std::vector<float> twelve = alibi_slopes(12);
   const double last[] = {0.707107, 0.353553, 0.176777, 0.088388};
@@ -207,7 +208,8 @@ TEST(Alibi, SlopesForAnyNumberOfHeads) {
     std::int64_t power = 1;
     while (power < n) power *= 2;
     std::vector<double> all, chosen;
-    for (std::int64_t i = 1; i <= power; i++) all.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(power)));
+    for (std::int64_t i = 1; i <= power; i++)
+      all.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(power)));
     if (power == n) {
       chosen = all;
     } else {
@@ -217,7 +219,8 @@ TEST(Alibi, SlopesForAnyNumberOfHeads) {
     }
     const std::vector<float> slopes = alibi_slopes(n);
     ASSERT_EQ(slopes.size(), chosen.size());
-    for (std::size_t h = 0; h < slopes.size(); h++) EXPECT_NEAR(slopes[h], chosen[h], 1e-7 * chosen[h]) << n << ' ' << h;
+    for (std::size_t h = 0; h < slopes.size(); h++)
+      EXPECT_NEAR(slopes[h], chosen[h], 1e-7 * chosen[h]) << n << ' ' << h;
   }
   EXPECT_ERROR(alibi_slopes(0), "heads: 0");
 }
@@ -245,7 +248,8 @@ TEST(T5, SpotBuckets) {
     EXPECT_EQ(t5_bucket(-distance, {}), bucket);
     EXPECT_EQ(t5_bucket(distance, {}), bucket + 16);
   }
-  const std::pair<std::int64_t, std::int64_t> causal[] = {{16, 16}, {22, 18}, {32, 21}, {46, 24}, {64, 26}, {90, 29}, {127, 31}};
+  const std::pair<std::int64_t, std::int64_t> causal[] = {{16, 16}, {22, 18}, {32, 21}, {46, 24},
+                                                          {64, 26}, {90, 29}, {127, 31}};
   for (const auto& [distance, bucket] : causal) EXPECT_EQ(t5_bucket(-distance, {.bidirectional = false}), bucket);
   EXPECT_EQ(t5_bucket(0, {}), 0);
   EXPECT_EQ(t5_bucket(5, {.bidirectional = false}), 0);

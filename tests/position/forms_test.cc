@@ -139,8 +139,8 @@ TEST(ConvertPairing, KeepsScores) {
         for (std::int64_t t = 0; t < kTokens; t++)
           for (std::int64_t c = 0; c < kWidth; c++) y(0, r / kDim, t, r % kDim) += w(r, c) * x(t, c);
       const Tensor<std::int64_t, 3> positions = consecutive_positions(kTokens);
-      apply_rotary(y.view(), rotary_table({.head_dim = kDim, .rotary_dim = rotary_dim, .pairing = pairing},
-                                          positions.view()));
+      apply_rotary(y.view(),
+                   rotary_table({.head_dim = kDim, .rotary_dim = rotary_dim, .pairing = pairing}, positions.view()));
       return y;
     };
     const Tensor<float, 4> q = projected(wq, Pairing::adjacent), k = projected(wk, Pairing::adjacent);

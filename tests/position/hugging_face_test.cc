@@ -103,7 +103,8 @@ TEST(HuggingFace, BadValuesNameTheKeyAndWhatIsAllowed) {
 
 TEST(HuggingFace, ModelsItCannotReadAreNamed) {
   EXPECT_ERROR(read_rope_config(R"({"model_type": "gpt2", "n_embd": 768, "n_head": 12})"), "\"gpt2\"", "rope_theta");
-  EXPECT_ERROR(read_rope_config(R"({"model_type": "nanochat", "rope_theta": 1e4})"), "\"nanochat\"", "rules of its own");
+  EXPECT_ERROR(read_rope_config(R"({"model_type": "nanochat", "rope_theta": 1e4})"), "\"nanochat\"",
+               "rules of its own");
   EXPECT_ERROR(read_rope_config(R"({"model_type": "falcon", "alibi": true})"), "alibi: true");
   EXPECT_ERROR(read_rope_config(R"({"model_type": "llama"})"), "head_dim: missing", "num_attention_heads");
   EXPECT_ERROR(read_rope_config(R"({"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3})"),

@@ -21,9 +21,9 @@ const std::map<std::string, std::string>& refused() {
   static const std::map<std::string, std::string> cases{
       {"deepseek-v4 main", "model_type: \"deepseek_v4\""},
       {"deepseek-v4 compress", "model_type: \"deepseek_v4\""},
-      {"yarn null factor", "factor: missing"},      // transformers: max_position_embeddings / original, and a warning
-      {"yarn null truncate", "truncate: null"},     // transformers: false, although the default is true
-      {"longrope factor below 1", "factor: 0.5"},   // transformers: a warning
+      {"yarn null factor", "factor: missing"},     // transformers: max_position_embeddings / original, and a warning
+      {"yarn null truncate", "truncate: null"},    // transformers: false, although the default is true
+      {"longrope factor below 1", "factor: 0.5"},  // transformers: a warning
   };
   return cases;
 }

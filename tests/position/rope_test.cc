@@ -263,7 +263,8 @@ TEST(Rope, YarnClampOfMiniMind) {
 }
 
 TEST(Rope, AttentionFactors) {
-  const std::pair<double, double> grown[] = {{4, 1.138629}, {16, 1.277259}, {32, 1.346574}, {40, 1.368888}, {64, 1.415888}};
+  const std::pair<double, double> grown[] = {
+      {4, 1.138629}, {16, 1.277259}, {32, 1.346574}, {40, 1.368888}, {64, 1.415888}};
   for (const auto& [factor, expected] : grown)
     EXPECT_NEAR(rope_frequencies(yarn(64, 1e4, 4096, factor)).attention_factor, expected, 5e-7);
   RopeConfig deepseek = yarn(64, 1e4, 4096, 40);
@@ -291,8 +292,10 @@ TEST(Rope, Llama3Frequencies) {
 
 TEST(Rope, LongropeSwitchesAfterTheOriginalLength) {
   RopeConfig config{.head_dim = 8, .max_position_embeddings = 131072};
-  config.scaling = {.type = "longrope", .original_max_position_embeddings = 4096,
-                    .short_factor = {1, 1, 1, 1}, .long_factor = {2, 2, 2, 2}};
+  config.scaling = {.type = "longrope",
+                    .original_max_position_embeddings = 4096,
+                    .short_factor = {1, 1, 1, 1},
+                    .long_factor = {2, 2, 2, 2}};
   EXPECT_EQ(rope_frequencies(config, 4096).inv_freq[0], 1.0);
   EXPECT_EQ(rope_frequencies(config, 4097).inv_freq[0], 0.5);
   EXPECT_NEAR(rope_frequencies(config, 1).attention_factor, 1.190238, 5e-7);
@@ -321,7 +324,9 @@ TEST(Rope, TextTokensOfMropeAreOrdinary) {
 // ---- pairing in the type ----
 
 template <class Table>
-concept HalfRotates = requires(TensorView<const float, 4> x, Table table) { apply_rotary_pos_emb(x, table); };
+concept HalfRotates = requires(TensorView<const float, 4> x, Table table) {
+  apply_rotary_pos_emb(x, table);
+};
 static_assert(HalfRotates<HalfTable>);
 static_assert(!HalfRotates<AdjacentTable>, "an adjacent table must not reach the half-split rotation");
 static_assert(!std::is_convertible_v<AdjacentTable, HalfTable>);
@@ -360,8 +365,7 @@ TEST(Rope, RefusesWhatCannotBeMeant) {
   EXPECT_ERROR(consecutive_positions(-1), "count: -1");
   const Tensor<std::int64_t, 3> positions = consecutive_positions(4);
   EXPECT_ERROR(rotary_table({.head_dim = 8}, positions.view(), -5), "length: -5");
-  EXPECT_ERROR(rotary_table({.head_dim = 8, .axes = AxisLayout::axial}, positions.view()), "shape [1, 1, 4]",
-               "2 axes");
+  EXPECT_ERROR(rotary_table({.head_dim = 8, .axes = AxisLayout::axial}, positions.view()), "shape [1, 1, 4]", "2 axes");
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ struct Case {
   std::int64_t pairs;
   Pairing pairing;
   Rotation rotation;
-  bool heads_inside;   // [B, T, H, D] memory
-  bool shared_table;   // one row of positions for all sequences
+  bool heads_inside;  // [B, T, H, D] memory
+  bool shared_table;  // one row of positions for all sequences
   bool in_place;
-  std::int64_t gap;    // unused elements between rows
+  std::int64_t gap;  // unused elements between rows
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
@@ -33,9 +33,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 }
 
 Case random_case(std::mt19937& random) {
-  const auto pick = [&](std::initializer_list<std::int64_t> from) {
-    return from.begin()[random() % from.size()];
-  };
+  const auto pick = [&](std::initializer_list<std::int64_t> from) { return from.begin()[random() % from.size()]; };
   Case c;
   c.shape = {pick({1, 2, 3}), pick({1, 2, 5, 17}), pick({1, 2, 17, 65, 81, 197}), pick({2, 6, 17, 40, 64, 81, 128})};
   c.pairs = c.shape[3] / 2;
@@ -70,8 +68,7 @@ struct Guarded {
     for (std::int64_t i = 0; i < b; i++)
       for (std::int64_t j = 0; j < h; j++)
         for (std::int64_t k = 0; k < t; k++)
-          for (std::int64_t l = 0; l < d; l++)
-            used[static_cast<std::size_t>(&view(i, j, k, l) - memory.data())] = true;
+          for (std::int64_t l = 0; l < d; l++) used[static_cast<std::size_t>(&view(i, j, k, l) - memory.data())] = true;
     for (std::size_t i = 0; i < memory.size(); i++)
       if (!used[i]) {
         ASSERT_EQ(static_cast<float>(memory[i]), kGuardValue) << "guard " << i;
@@ -169,7 +166,8 @@ TEST(Rotary, SameBitsForAnyThreadCount) {
   for (const int threads : {2, 3, 5}) {
     set_num_threads(threads);
     const HalfTable table = half_table({.head_dim = 64}, positions.view());
-    EXPECT_EQ(std::memcmp(table.cos.data(), one.cos.data(), sizeof(float) * static_cast<std::size_t>(one.cos.size())), 0);
+    EXPECT_EQ(std::memcmp(table.cos.data(), one.cos.data(), sizeof(float) * static_cast<std::size_t>(one.cos.size())),
+              0);
     apply_rotary(std::as_const(x).view(), table, other.view());
     EXPECT_EQ(std::memcmp(first.data(), other.data(), sizeof(float) * static_cast<std::size_t>(first.size())), 0);
   }

@@ -10,8 +10,7 @@
 namespace phasor {
 
 template <class Statement>
-void expect_error(const Statement& statement, const char* code,
-                  std::initializer_list<std::string> parts) {
+void expect_error(const Statement& statement, const char* code, std::initializer_list<std::string> parts) {
   try {
     statement();
     ADD_FAILURE() << code << " did not throw";
@@ -24,5 +23,4 @@ void expect_error(const Statement& statement, const char* code,
 
 }  // namespace phasor
 
-#define EXPECT_ERROR(statement, ...) \
-  ::phasor::expect_error([&] { (void)(statement); }, #statement, {__VA_ARGS__})
+#define EXPECT_ERROR(statement, ...) ::phasor::expect_error([&] { (void)(statement); }, #statement, {__VA_ARGS__})

@@ -40,8 +40,8 @@ template <class... Parts>
 }  // namespace phasor
 
 // The message is put together only when the condition does not hold.
-#define PHASOR_CHECK(condition, function, ...)                     \
-  do {                                                             \
-    if (!(condition)) [[unlikely]]                                 \
-      ::phasor::fail(function, __VA_ARGS__);                       \
+#define PHASOR_CHECK(condition, function, ...) \
+  do {                                         \
+    if (!(condition)) [[unlikely]]             \
+      ::phasor::fail(function, __VA_ARGS__);   \
   } while (false)

@@ -17,9 +17,7 @@ struct bf16 {
 
   bf16() = default;
   constexpr explicit bf16(float value) : bits(round(std::bit_cast<std::uint32_t>(value))) {}
-  constexpr explicit operator float() const {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  }
+  constexpr explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   static constexpr bf16 from_bits(std::uint16_t bits) {
     bf16 result;
     result.bits = bits;

@@ -18,8 +18,7 @@ void set_num_threads(int count);
 class TaskRef {
  public:
   template <class Callable>
-    requires(!std::is_same_v<std::remove_cvref_t<Callable>, TaskRef>)
-  TaskRef(Callable&& task)
+  requires(!std::is_same_v<std::remove_cvref_t<Callable>, TaskRef>) TaskRef(Callable&& task)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(task)))),
         call_([](void* object, std::int64_t index) {
           (*static_cast<std::remove_reference_t<Callable>*>(object))(index);

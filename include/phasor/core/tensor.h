@@ -50,22 +50,19 @@ struct TensorView {
   Shape<Rank> strides{};  // in elements
 
   TensorView() = default;
-  TensorView(T* memory, const Shape<Rank>& sizes)
-      : data(memory), shape(sizes), strides(contiguous_strides(sizes)) {}
+  TensorView(T* memory, const Shape<Rank>& sizes) : data(memory), shape(sizes), strides(contiguous_strides(sizes)) {}
   TensorView(T* memory, const Shape<Rank>& sizes, const Shape<Rank>& steps)
       : data(memory), shape(sizes), strides(steps) {}
 
   // A view of mutable memory is also a view for reading.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  TensorView(const TensorView<U, Rank>& other)
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) TensorView(const TensorView<U, Rank>& other)
       : data(other.data), shape(other.shape), strides(other.strides) {}
 
   std::int64_t size() const { return element_count(shape); }
 
   template <class... Index>
-    requires(sizeof...(Index) == Rank)
-  T& operator()(Index... index) const {
+  requires(sizeof...(Index) == Rank) T& operator()(Index... index) const {
     const Shape<Rank> at{static_cast<std::int64_t>(index)...};
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < Rank; i++) offset += at[i] * strides[i];
@@ -73,9 +70,7 @@ struct TensorView {
   }
 
   // The view of one index of the first dimension.
-  TensorView<T, Rank - 1> operator[](std::int64_t index) const
-    requires(Rank > 1)
-  {
+  TensorView<T, Rank - 1> operator[](std::int64_t index) const requires(Rank > 1) {
     TensorView<T, Rank - 1> row;
     row.data = data + index * strides[0];
     std::copy(shape.begin() + 1, shape.end(), row.shape.begin());
@@ -93,9 +88,8 @@ struct TensorView {
 
   // Indices first .. first + count - 1 of one dimension.
   TensorView slice(std::size_t dimension, std::int64_t first, std::int64_t count) const {
-    PHASOR_CHECK(first >= 0 && count >= 0 && first <= shape.at(dimension) - count, "slice",
-                 "range: first ", first, ", count ", count, ", expected within size ",
-                 shape.at(dimension));
+    PHASOR_CHECK(first >= 0 && count >= 0 && first <= shape.at(dimension) - count, "slice", "range: first ", first,
+                 ", count ", count, ", expected within size ", shape.at(dimension));
     TensorView result = *this;
     result.data += first * strides[dimension];
     result.shape[dimension] = count;
@@ -114,13 +108,11 @@ class Tensor {
   Tensor() = default;
   explicit Tensor(const Shape<Rank>& shape) : shape_(shape), size_(element_count(shape)) {
     if (size_ == 0) return;
-    memory_.reset(static_cast<T*>(
-        ::operator new(static_cast<std::size_t>(size_) * sizeof(T), std::align_val_t{kAlignment})));
+    memory_.reset(
+        static_cast<T*>(::operator new (static_cast<std::size_t>(size_) * sizeof(T), std::align_val_t{kAlignment})));
     std::fill_n(memory_.get(), size_, T());
   }
-  Tensor(const Tensor& other) : Tensor(other.shape_) {
-    std::copy_n(other.memory_.get(), size_, memory_.get());
-  }
+  Tensor(const Tensor& other) : Tensor(other.shape_) { std::copy_n(other.memory_.get(), size_, memory_.get()); }
   Tensor(Tensor&& other) noexcept { swap(other); }
   Tensor& operator=(Tensor other) noexcept {
     swap(other);
@@ -151,7 +143,7 @@ class Tensor {
  private:
   static constexpr std::size_t kAlignment = 64;
   struct Free {
-    void operator()(T* memory) const { ::operator delete(memory, std::align_val_t{kAlignment}); }
+    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
   };
   void swap(Tensor& other) noexcept {
     std::swap(shape_, other.shape_);

@@ -30,7 +30,7 @@ struct ModelShape {
 
 // Where the tokens stand. Keys stand where the queries do, unless given.
 struct Placement {
-  TensorView<const std::int64_t, 3> queries;  // [axes, B, T]
+  TensorView<const std::int64_t, 3> queries;                   // [axes, B, T]
   std::optional<TensorView<const std::int64_t, 3>> keys = {};  // [axes, B, S]
   ModelShape shape = {};
 };
@@ -45,7 +45,7 @@ struct Parameter {
 class EncodingConfig {
  public:
   template <class Settings>
-    requires requires { Settings::kEncoding; }
+  requires requires { Settings::kEncoding; }
   EncodingConfig(Settings settings) : name_(Settings::kEncoding), settings_(std::move(settings)) {}
 
   std::string_view name() const { return name_; }

@@ -1,5 +1,5 @@
-// Learned absolute positions (Gehring et al. 2017, arXiv 1705.03122; GPT-2, BERT): a trainable table [max_length, C], whose
-// row `position` is added to the token embedding. A position past the table is an error.
+// Learned absolute positions (Gehring et al. 2017, arXiv 1705.03122; GPT-2, BERT): a trainable table [max_length, C],
+// whose row `position` is added to the token embedding. A position past the table is an error.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ std::vector<std::int64_t> pairing_permutation(Pairing to, std::int64_t head_dim,
 template <class T, int Rank>
 Tensor<T, Rank> convert_pairing(const Tensor<T, Rank>& rows, std::int64_t heads, Pairing to,
                                 std::int64_t rotary_dim = 0) {
-  PHASOR_CHECK(heads >= 1 && rows.shape()[0] % heads == 0, "convert_pairing", "rows: shape ",
-               shape_text(rows.shape()), ", expected the first size to be a multiple of heads ", heads);
+  PHASOR_CHECK(heads >= 1 && rows.shape()[0] % heads == 0, "convert_pairing", "rows: shape ", shape_text(rows.shape()),
+               ", expected the first size to be a multiple of heads ", heads);
   const std::int64_t head_dim = rows.shape()[0] / heads;
   const std::vector<std::int64_t> permutation = pairing_permutation(to, head_dim, rotary_dim);
   const std::int64_t width = rows.shape()[0] == 0 ? 0 : rows.size() / rows.shape()[0];

@@ -66,9 +66,7 @@ struct PositionPlan {
   double score_scale = 1.0;  // what q.k is multiplied by: 1/sqrt(D) for most, 1 for T5
 
   // The table that turns the keys, or nullptr.
-  const AnyRotaryTable* key_rotation() const {
-    return rotate_k ? &*rotate_k : rotate_q ? &*rotate_q : nullptr;
-  }
+  const AnyRotaryTable* key_rotation() const { return rotate_k ? &*rotate_k : rotate_q ? &*rotate_q : nullptr; }
 };
 
 // The gradient of the loss by a plan's tables: what layers add into, and lower_backward reads.

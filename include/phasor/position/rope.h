@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "phasor/position/plan.h"
@@ -23,13 +24,16 @@ struct RopeScaling {
   std::optional<double> factor = {};
   std::optional<std::int64_t> original_max_position_embeddings = {};
   std::optional<double> attention_factor = {};
-  std::optional<double> beta_fast = {}, beta_slow = {};          // yarn: 32, 1
-  std::optional<double> mscale = {}, mscale_all_dim = {};        // yarn, as DeepSeek has it
-  std::optional<bool> truncate = {};                             // yarn: true
-  std::optional<bool> clamp_to_pairs = {};                       // yarn, as MiniMind has it: false
+  std::optional<double> beta_fast = {}, beta_slow = {};               // yarn: 32, 1
+  std::optional<double> mscale = {}, mscale_all_dim = {};             // yarn, as DeepSeek has it
+  std::optional<bool> truncate = {};                                  // yarn: true
+  std::optional<bool> clamp_to_pairs = {};                            // yarn, as MiniMind has it: false
   std::optional<double> low_freq_factor = {}, high_freq_factor = {};  // llama3
-  std::vector<double> short_factor = {}, long_factor = {};       // longrope: one for each pair
+  std::vector<double> short_factor = {}, long_factor = {};            // longrope: one for each pair
 };
+
+// The settings that are given, by name, each as JSON would write it.
+std::vector<std::pair<std::string_view, std::string>> given_settings(const RopeScaling& scaling);
 
 // How the pairs of a head share the axes of a position (time, height, width).
 enum class AxisLayout {

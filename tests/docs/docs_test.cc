@@ -1,0 +1,51 @@
+// The pages say what the registry says.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "phasor/position/encoding.h"
+#include "phasor/position/rope.h"
+
+namespace phasor {
+namespace {
+
+std::string page(const char* name) {
+  std::ifstream file(std::string(PHASOR_SOURCE_DIR) + "/docs/" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string escaped(std::string_view text) {  // a bar ends a cell of a Markdown table
+  std::string result;
+  for (const char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c);
+  return result;
+}
+
+TEST(Docs, EncodingsPageHasEveryRowOfTheRegistry) {
+  const std::string text = page("encodings.md");
+  for (const Encoding& row : encodings()) {
+    const std::string expected = "| `" + std::string(row.name) + "` | " + escaped(row.acts_on) + " | " +
+                                 escaped(row.formula) + " | " + escaped(row.gradient) + " | " + escaped(row.source) +
+                                 " |";
+    EXPECT_NE(text.find(expected), std::string::npos) << "docs/encodings.md lacks the row\n" << expected;
+  }
+}
+
+TEST(Docs, EncodingsPageHasEveryRopeType) {
+  const std::string text = page("encodings.md");
+  for (const RopeType& type : rope_types()) {
+    const std::string begin = "| `" + std::string(type.name) + "` | " + escaped(type.formula) + " | ";
+    const auto at = text.find(begin);
+    ASSERT_NE(at, std::string::npos) << "docs/encodings.md lacks the row\n" << begin;
+    const std::string line = text.substr(at, text.find('\n', at) - at);
+    for (const auto& keys : {type.required, type.optional})
+      for (const std::string_view key : keys)
+        EXPECT_NE(line.find("`" + std::string(key) + "`"), std::string::npos) << type.name << " lacks " << key;
+  }
+}
+
+}  // namespace
+}  // namespace phasor
