@@ -68,12 +68,10 @@ void register_cases(const std::string& type) {
       const std::string name =
           type + "/" + std::string(pairing_name(pairing)) + (memory == Memory::bhtd ? "/BHTD" : "/BTHD");
       benchmark::RegisterBenchmark(("rotate/in_place/" + name).c_str(), rotate_in_place<T>, pairing, memory)
-          ->UseRealTime()
-          ->Unit(benchmark::kMillisecond);
+          ->UseRealTime();
       if (memory == Memory::bhtd)
         benchmark::RegisterBenchmark(("rotate/out_of_place/" + name).c_str(), rotate_out_of_place<T>, pairing, memory)
-            ->UseRealTime()
-            ->Unit(benchmark::kMillisecond);
+            ->UseRealTime();
     }
 }
 
@@ -81,7 +79,7 @@ const bool registered = [] {
   register_cases<float>("float");
   register_cases<bf16>("bf16");
   register_cases<f16>("f16");
-  benchmark::RegisterBenchmark("table/32768x64", build_table, 32768)->UseRealTime()->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("table/32768x64", build_table, 32768)->UseRealTime();
   return true;
 }();
 

@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "rotary.cc"
 #include <hwy/foreach_target.h>
 //
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "rotary_block.h"
@@ -92,13 +93,14 @@ void RotateBlock(const RotaryBlock<T>& block) {
   const auto rotate = [&block](int64_t head, int64_t token) HWY_ATTR {
     const T* x = block.x + head * block.x_head + token * block.x_token;
     T* out = block.out + head * block.out_head + token * block.out_token;
+    for (int64_t c = 0; c < block.channels; c += 64 / static_cast<int64_t>(sizeof(T)))
+      hwy::Prefetch(x + c + block.prefetch);
     RotateRow<P>(x, block.cos + token * block.cos_token, block.sin + token * block.sin_token, block.sin_sign,
                  static_cast<size_t>(block.pairs), out);
     const int64_t turned = 2 * block.pairs;
     if (x != out && turned < block.channels)
       std::memcpy(out + turned, x + turned, static_cast<size_t>(block.channels - turned) * sizeof(T));
   };
-  // The inner loop follows the memory.
   if (block.x_token <= block.x_head) {
     for (int64_t head = 0; head < block.heads; head++)
       for (int64_t token = 0; token < block.tokens; token++) rotate(head, token);
@@ -170,28 +172,47 @@ void check_rotary(const TensorView<const T, 4>& x, const RotaryView& table, cons
                x.shape[2], " as x of shape ", shape_text(x.shape), " has");
   PHASOR_CHECK(2 * table.pairs() <= x.shape[3], kName, "table: turns ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as x of shape ", shape_text(x.shape), " has");
-  const bool in_place = x.data == out.data && x.strides == out.strides;
+  if (x.size() == 0 || (x.data == out.data && x.strides == out.strides)) return;
   const auto [x_low, x_high] = extent(x);
   const auto [out_low, out_high] = extent(out);
-  PHASOR_CHECK(in_place || x.size() == 0 || x_high <= out_low || out_high <= x_low, kName,
+  PHASOR_CHECK(x_high <= out_low || out_high <= x_low, kName,
                "out: overlaps x, expected x itself or memory of its own");
+}
+
+// How the rows of x are cut into tasks.
+struct Tiling {
+  std::int64_t heads, tokens;  // of a task
+  std::int64_t prefetch;       // how far ahead of a row, in elements
+};
+
+// A task is about a thousand rows, in runs that follow the memory and are as long as possible: hardware prefetches
+// along a run, and we prefetch 4 KiB ahead on it, past the end of a page. 256 tokens of a table stay in the
+// second-level cache.
+template <class T>
+Tiling tiling(const TensorView<const T, 4>& x) {
+  constexpr std::int64_t kRows = 1024, kLongestRun = 256, kPrefetchBytes = 4096;
+  const auto [batch, heads, tokens, channels] = x.shape;
+  const bool tokens_inside = x.strides[2] <= x.strides[1];
+  const std::int64_t run = std::min(kLongestRun, tokens_inside ? tokens : heads), runs = kRows / run;
+  const auto row_bytes = channels * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t rows_ahead = std::max<std::int64_t>(1, kPrefetchBytes / row_bytes);
+  return {.heads = tokens_inside ? runs : run,
+          .tokens = tokens_inside ? run : runs,
+          .prefetch = rows_ahead * std::min(x.strides[1], x.strides[2])};
 }
 
 template <class T>
 void rotate_all(const TensorView<const T, 4>& x, const RotaryView& table, const TensorView<T, 4>& out,
                 Rotation rotation) {
   check_rotary(x, table, out);
-  const auto [batch, heads, tokens, channels] = x.shape;
   if (x.size() == 0) return;
-
-  // A task's part of the table (64 tokens of 64 pairs: 32 KiB) stays in cache while its heads pass by.
-  constexpr std::int64_t kTokens = 64, kHeads = 16;
-  const std::int64_t token_blocks = (tokens + kTokens - 1) / kTokens;
-  const std::int64_t head_blocks = (heads + kHeads - 1) / kHeads;
-  const auto task = [&, heads = heads, tokens = tokens, channels = channels](std::int64_t index) {
-    const std::int64_t head = index % head_blocks * kHeads;
-    const std::int64_t token = index / head_blocks % token_blocks * kTokens;
-    const std::int64_t b = index / head_blocks / token_blocks;
+  const Tiling tile = tiling(x);
+  const std::int64_t head_tiles = (x.shape[1] + tile.heads - 1) / tile.heads;
+  const std::int64_t token_tiles = (x.shape[2] + tile.tokens - 1) / tile.tokens;
+  const auto task = [&](std::int64_t index) {
+    const std::int64_t head = index % head_tiles * tile.heads;
+    const std::int64_t token = index / head_tiles % token_tiles * tile.tokens;
+    const std::int64_t b = index / head_tiles / token_tiles;
     const std::int64_t table_b = table.cos.shape[0] == 1 ? 0 : b;
     rotate_block(table.pairing,
                  RotaryBlock<T>{
@@ -205,14 +226,15 @@ void rotate_all(const TensorView<const T, 4>& x, const RotaryView& table, const 
                      .out_token = out.strides[2],
                      .cos_token = table.cos.strides[1],
                      .sin_token = table.sin.strides[1],
-                     .heads = std::min(kHeads, heads - head),
-                     .tokens = std::min(kTokens, tokens - token),
+                     .heads = std::min(tile.heads, x.shape[1] - head),
+                     .tokens = std::min(tile.tokens, x.shape[2] - token),
                      .pairs = table.pairs(),
-                     .channels = channels,
+                     .channels = x.shape[3],
+                     .prefetch = tile.prefetch,
                      .sin_sign = rotation == Rotation::transpose ? 0x80000000u : 0u,
                  });
   };
-  const std::int64_t tasks = batch * token_blocks * head_blocks;
+  const std::int64_t tasks = x.shape[0] * token_tiles * head_tiles;
   constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what a thread turns while another wakes up
   if (x.size() < kWorthThreads) {
     for (std::int64_t i = 0; i < tasks; i++) task(i);
