@@ -1,11 +1,13 @@
-// The command-line tool: phasor <command>.
+// The command-line tool: phasor <command>. Exit codes: 0 done, 1 verify found a failure, 2 an error.
 #include <cstdio>
 #include <exception>
 
 #include "commands.h"
 #include "phasor/version.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app("phasor: position-aware attention for CPUs");
   app.set_version_flag("--version", PHASOR_VERSION);
   app.require_subcommand(1);
@@ -14,13 +16,23 @@ int main(int argc, char** argv) {
   phasor::tool::add_verify(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+  } catch (const CLI::ParseError& error) {  // also --help and --version, which are no errors
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const phasor::tool::Failure&) {
     return 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "phasor: %s\n", error.what());
-    return 2;
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "phasor: %s\n", error.what());
+  } catch (...) {
+    std::fputs("phasor: unknown error\n", stderr);
+  }
+  return 2;
 }
