@@ -1,5 +1,6 @@
 #include "phasor/core/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -48,7 +49,11 @@ float Philox::normal(std::uint64_t i) const {
 }
 
 void Philox::fill_uniform(std::span<float> values, float low, float high) const {
-  for (std::size_t i = 0; i < values.size(); i++) values[i] = low + (high - low) * uniform(i);
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    const std::array<std::uint32_t, 4> bits = block(i / 4);
+    for (std::size_t j = i; j < std::min(i + 4, values.size()); j++)
+      values[j] = low + (high - low) * to_unit(bits[j - i]);
+  }
 }
 
 void Philox::fill_normal(std::span<float> values, float mean, float deviation) const {

@@ -28,6 +28,9 @@ DistanceRange alibi_distances(const AlibiConfig& config, const Placement& placem
     range.first = std::min<std::int64_t>(range.first, 0);
     range.count = 1 - range.first;
   }
+  constexpr std::int64_t kMost = std::int64_t{1} << 28;
+  PHASOR_CHECK(range.count <= kMost, "lower", "alibi: positions span ", range.count, " distances, expected at most ",
+               kMost);
   return range;
 }
 
@@ -48,10 +51,11 @@ PositionPlan alibi_lower(const EncodingConfig& config, ParameterValues values, c
 }
 
 // d slope[h] = -sum over distances of |distance| d bias[h, distance], in double.
-void alibi_backward(const EncodingConfig& config, ParameterValues, const Placement& placement,
+void alibi_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
                     const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
   const auto& alibi = config.as<AlibiConfig>();
   if (!alibi.learnable) return;
+  only_parameter("alibi", values, {placement.shape.heads, 1});
   const DistanceRange range = alibi_distances(alibi, placement);
   const Tensor<float, 2>& d_bias = bias_gradient("alibi", gradient, placement.shape, range);
   std::vector<double> d_slopes(static_cast<std::size_t>(placement.shape.heads), 0.0);
@@ -77,7 +81,8 @@ std::vector<float> alibi_slopes(std::int64_t heads) {
 
 constinit const Encoding kAlibi{
     .name = AlibiConfig::kEncoding,
-    .formula = "s - slope[h] |distance|, slope[h] = 2^(-8(h+1)/H)",
+    .formula =
+        "s - slope[h] |distance|, slope[h] = 2^(-8(h+1)/H) for H a power of two, else as the authors interpolate",
     .acts_on = "scores",
     .source = "Press et al. 2021, arXiv 2108.12409",
     .gradient = "slopes, if learnable: -sum of |distance| dS",

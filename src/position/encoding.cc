@@ -91,10 +91,8 @@ DistanceRange distances(std::string_view encoding, const Placement& placement) {
   if (queries.size() == 0 || keys.size() == 0) return {0, 1};
   const auto [query_low, query_high] = smallest_and_largest(queries);
   const auto [key_low, key_high] = smallest_and_largest(keys);
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // keeps the differences within range
-  PHASOR_CHECK(std::max(query_high, key_high) <= kMost && std::min(query_low, key_low) >= -kMost, "lower", encoding,
-               ": positions from ", std::min(query_low, key_low), " to ", std::max(query_high, key_high),
-               ", expected within +-2^40");
+  check_positions("lower", std::min(query_low, key_low));
+  check_positions("lower", std::max(query_high, key_high));
   return {key_low - query_high, key_high - query_low - (key_low - query_high) + 1};
 }
 

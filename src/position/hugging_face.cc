@@ -1,77 +1,21 @@
 #include "phasor/position/hugging_face.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <fstream>
 #include <set>
+#include <system_error>
 
+#include "config_json.h"
 #include "hugging_face_models.h"
-#include "json.h"
 #include "phasor/core/check.h"
 #include "rope_keys.h"
 
 namespace phasor {
 namespace {
 
-constexpr const char* kName = "read_rope_config";
+constexpr const char* kName = kConfigReader;
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20;  // bytes
-
-// ---- values of the right type ----
-
-// The value of a key; nothing when the key is missing or null.
-const Json* find(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-[[noreturn]] void fail_type(std::string_view key, const Json& value, std::string_view expected) {
-  fail(kName, key, ": ", json_text(value), ", expected ", expected);
-}
-
-double to_number(std::string_view key, const Json& value) {
-  if (!value.is_number()) fail_type(key, value, "a number");
-  return value.get<double>();
-}
-
-std::int64_t to_integer(std::string_view key, const Json& value) {
-  constexpr double kLargest = 1e15;
-  const bool whole = value.is_number() && std::floor(value.get<double>()) == value.get<double>();
-  if (!whole || std::fabs(value.get<double>()) > kLargest) fail_type(key, value, "a whole number");
-  return static_cast<std::int64_t>(value.get<double>());
-}
-
-bool to_bool(std::string_view key, const Json& value) {
-  if (!value.is_boolean()) fail_type(key, value, "true or false");
-  return value.get<bool>();
-}
-
-std::string to_string(std::string_view key, const Json& value) {
-  if (!value.is_string()) fail_type(key, value, "a string");
-  return value.get<std::string>();
-}
-
-template <class Element, class Convert>
-std::vector<Element> to_list(std::string_view key, const Json& value, std::string_view expected,
-                             const Convert& convert) {
-  if (!value.is_array()) fail_type(key, value, expected);
-  std::vector<Element> list;
-  for (const Json& element : value) list.push_back(convert(key, element));
-  return list;
-}
-
-// The first of several names that is given.
-std::optional<std::int64_t> integer_of(const Json& config, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (const Json* value = find(config, key)) return to_integer(key, *value);
-  return std::nullopt;
-}
-
-// A number whose null is not the same as its absence: null is refused.
-std::optional<double> number_not_null(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return std::nullopt;
-  return to_number(key, *found);
-}
 
 // ---- the reader ----
 
@@ -82,14 +26,14 @@ class Reader {
     if (type == nullptr) type = find(whole, "model_type");
     if (type != nullptr) result_.model_type = to_string("model_type", *type);
     rule_ = find_model_rule(result_.model_type);
-    if (rule_ == nullptr) check_has_rotary_keys();
+    if (rule_ == nullptr) read_as_unknown();
     if (const Json* alibi = find(config_, "alibi"))
       PHASOR_CHECK(!to_bool("alibi", *alibi), kName, "alibi: true, expected a model that rotates");
   }
 
   HuggingFaceRope read() {
     const Json parameters = chosen_parameters();
-    if (rule_ != nullptr && rule_->sliding_theta != 0.0) {
+    if (rule_->sliding_theta != 0.0) {
       read_two_layer_types(parameters);
     } else if (is_nested(parameters)) {
       read_nested(parameters);
@@ -115,12 +59,19 @@ class Reader {
     return *text;
   }
 
-  void check_has_rotary_keys() {
-    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"})
-      if (config_.contains(key)) return;
-    fail(kName, "model_type: \"", result_.model_type,
-         "\", which phasor does not know to rotate; expected rope_parameters, rope_scaling or rope_theta");
+  // A model type we have no rule for must at least say that it rotates; the rest is assumed, aloud.
+  void read_as_unknown() {
+    static constexpr ModelRule kUnknown{.model_type = ""};
+    const bool rotates = std::ranges::any_of(std::array{"rope_theta", "rope_scaling", "rope_parameters"},
+                                             [&](const char* key) { return config_.contains(key); });
+    PHASOR_CHECK(rotates, kName, "model_type: \"", result_.model_type,
+                 "\", which phasor does not know to rotate; expected rope_parameters, rope_scaling or rope_theta");
+    note("model_type: \"", result_.model_type,
+         "\" is not known; half-split pairs, one axis, and rotation in every layer are assumed");
+    rule_ = &kUnknown;
   }
+
+  bool is_known() const { return !rule_->model_type.empty(); }
 
   // ---- rope_parameters, rope_scaling, or the model type's default ----
 
@@ -133,7 +84,7 @@ class Reader {
       return *scaling;
     }
     if (parameters != nullptr) return *parameters;
-    if (rule_ != nullptr && !rule_->parameters.empty()) return Json::parse(rule_->parameters);
+    if (!rule_->parameters.empty()) return Json::parse(rule_->parameters);
     return Json::object();
   }
 
@@ -158,6 +109,10 @@ class Reader {
       PHASOR_CHECK(nested || parameters.empty(), kName, "rope_parameters: ", json_text(parameters),
                    ", expected an entry for each of full_attention and sliding_attention");
     }
+    if (nested)
+      for (const auto& [key, value] : parameters.items())
+        PHASOR_CHECK(key == "full_attention" || key == "sliding_attention", kName, "rope_parameters: has \"", key,
+                     "\", expected full_attention and sliding_attention");
     for (const char* type : {"full_attention", "sliding_attention"}) {
       const bool full = std::string_view(type) == "full_attention";
       Json of_type = Json::object();
@@ -174,8 +129,11 @@ class Reader {
   }
 
   void read_nested(const Json& parameters) {
-    PHASOR_CHECK(rule_ == nullptr, kName, "rope_parameters: nested by layer type, but model_type ", result_.model_type,
-                 " has one rotary embedding");
+    for (const auto& [key, value] : parameters.items())
+      if (value.is_object())
+        PHASOR_CHECK(!is_known() && !parameters.contains("rope_type") && !parameters.contains("type"), kName, key, ": ",
+                     json_text(value), ", expected no object: model_type ", result_.model_type,
+                     " has one rotary embedding, not one by layer type");
     for (const auto& [type, value] : parameters.items()) {
       if (value.is_null()) {
         result_.layers.push_back({type, std::nullopt});
@@ -187,20 +145,47 @@ class Reader {
   }
 
   void read_layers_without_rope() {
-    const Json* layers = find(config_, "no_rope_layers");
-    if (layers != nullptr && !layers->empty()) {
-      const auto uses = to_list<std::int64_t>("no_rope_layers", *layers, "a list of 0 and 1", to_integer);
-      for (std::size_t i = 0; i < uses.size(); i++)
-        if (uses[i] == 0) result_.layers_without_rope.push_back(static_cast<std::int64_t>(i));
-      return;
+    switch (rule_->rotates) {
+      case Rotates::all:
+        return;
+      case Rotates::no_rope_layers:
+        return read_no_rope_layers();
+      case Rotates::sliding_attention:
+        return read_sliding_layers();
     }
-    if (rule_ == nullptr || !rule_->rope_in_some_layers) return;
-    const std::int64_t interval = integer_of(config_, {"no_rope_layer_interval"}).value_or(4);
-    const std::int64_t count = integer_of(config_, {"num_hidden_layers"}).value_or(0);
+  }
+
+  void read_no_rope_layers() {
+    const Json* layers = find(config_, "no_rope_layers");
+    if (layers == nullptr || layers->empty()) return leave_out_every(4, "no_rope_layer_interval");
+    const auto uses = to_list<std::int64_t>("no_rope_layers", *layers, "a list of 0 and 1", to_integer);
+    for (std::size_t i = 0; i < uses.size(); i++) {
+      PHASOR_CHECK(uses[i] == 0 || uses[i] == 1, kName, "no_rope_layers: contains ", uses[i], ", expected 0 and 1");
+      if (uses[i] == 0) result_.layers_without_rope.push_back(static_cast<std::int64_t>(i));
+    }
+  }
+
+  // Full-attention layers do not rotate, unless the model has no window at all.
+  void read_sliding_layers() {
+    const Json* types = find(config_, "layer_types");
+    if (types == nullptr) {
+      if (config_.contains("sliding_window") && config_["sliding_window"].is_null()) return;
+      return leave_out_every(4, "sliding_window_pattern");
+    }
+    const auto names = to_list<std::string>("layer_types", *types, "a list of strings", to_string);
+    for (std::size_t i = 0; i < names.size(); i++)
+      if (names[i] != "sliding_attention") result_.layers_without_rope.push_back(static_cast<std::int64_t>(i));
+  }
+
+  void leave_out_every(std::int64_t otherwise, const char* key) {
     constexpr std::int64_t kMost = 100'000;
-    PHASOR_CHECK(interval >= 1 && count <= kMost, kName, "no_rope_layer_interval: ", interval,
-                 ", num_hidden_layers: ", count, ", expected 1 or more and at most ", kMost);
-    for (std::int64_t i = interval - 1; i < count; i += interval) result_.layers_without_rope.push_back(i);
+    const std::int64_t interval = integer_of(config_, {key}).value_or(otherwise);
+    const auto count = integer_of(config_, {"num_hidden_layers"});
+    PHASOR_CHECK(interval >= 1, kName, key, ": ", interval, ", expected 1 or more");
+    PHASOR_CHECK(!count || (*count >= 0 && *count <= kMost), kName, "num_hidden_layers: ", *count, ", expected 0 to ",
+                 kMost);
+    if (!count) note("num_hidden_layers: not given; every ", std::to_string(interval), "th layer does not rotate");
+    for (std::int64_t i = interval - 1; i < count.value_or(0); i += interval) result_.layers_without_rope.push_back(i);
   }
 
   // ---- one rotary embedding ----
@@ -211,25 +196,20 @@ class Reader {
     rope.theta = theta(parameters, layer_type);
     rope.max_position_embeddings = integer_of(config_, {"max_position_embeddings"}).value_or(0);
     rope.pairing = pairing();
-    rope.scores_follow_mscale = rule_ != nullptr && rule_->scores_follow_mscale;
+    rope.scores_follow_mscale = rule_->scores_follow_mscale;
     read_scaling(parameters, layer_type, rope);
     read_axes(parameters, rope);
-    const double part = partial(parameters, rope.head_dim);
-    PHASOR_CHECK(part > 0.0 && part <= 1.0, kName, "partial_rotary_factor: ", part, ", expected above 0 and at most 1");
-    const double channels = static_cast<double>(rope.head_dim) * part;
-    rope.rotary_dim = rope.scaling.type == "proportional" ? 2 * static_cast<std::int64_t>(channels / 2.0)
-                                                          : static_cast<std::int64_t>(channels);
-    if (rope.rotary_dim == 0) rope.rotary_dim = 1;  // validate says what is wrong with it
-    validate(rope);
+    rope.rotary_dim = rotary_dim(parameters, rope);
+    rope_frequencies(rope);  // refuses settings that cannot be, alone or together
     return rope;
   }
 
   std::int64_t head_dim(std::string_view layer_type) const {
-    if (result_.model_type.starts_with("gemma4") && layer_type == "full_attention")
-      return integer_of(config_, {"global_head_dim"}).value_or(512);
-    if (const auto given = integer_of(config_, {"qk_rope_head_dim", "head_dim"})) return *given;
-    if (rule_ != nullptr && rule_->head_dim != 0) return rule_->head_dim;
-    const auto width = integer_of(config_, {"hidden_size", "n_embd", "embed_dim", "d_model"});
+    if (rule_->global_head_dim != 0 && layer_type == "full_attention")
+      return integer_of(config_, {"global_head_dim"}).value_or(rule_->global_head_dim);
+    if (const auto given = integer_of(config_, {"qk_rope_head_dim", "head_dim", "kv_channels"})) return *given;
+    if (rule_->head_dim != 0) return rule_->head_dim;
+    const auto width = integer_of(config_, {"embed_dim", "hidden_size", "n_embd", "d_model"});
     const auto heads = integer_of(config_, {"num_attention_heads", "n_head", "num_heads"});
     PHASOR_CHECK(width && heads, kName, "head_dim: missing, expected it, or hidden_size and num_attention_heads");
     PHASOR_CHECK(*heads >= 1 && *width >= 1 && *width % *heads == 0, kName, "num_attention_heads: ", *heads,
@@ -239,39 +219,53 @@ class Reader {
 
   double theta(const Json& parameters, std::string_view layer_type) {
     if (const auto inside = number_not_null(parameters, "rope_theta")) return *inside;
-    PHASOR_CHECK(rule_ == nullptr || rule_->sliding_theta == 0.0 || rule_->legacy != LegacyScaling::refused ||
-                     parameters.empty(),
-                 kName, "rope_theta: missing for ", layer_type, ", expected a number");
-    const bool sliding = layer_type == "sliding_attention" && rule_ != nullptr && rule_->sliding_theta != 0.0;
-    if (sliding) {
+    const bool by_type = rule_->sliding_theta != 0.0;
+    PHASOR_CHECK(!by_type || rule_->legacy != LegacyScaling::refused || parameters.empty(), kName,
+                 "rope_theta: missing for ", layer_type, ", expected a number");
+    if (by_type && layer_type == "sliding_attention") {
       for (const char* key : {"rope_local_base_freq", "local_rope_theta"})
         if (const auto given = number_not_null(config_, key)) return *given;
       return rule_->sliding_theta;
     }
-    const bool neox = result_.model_type.starts_with("gpt_neox");
-    if (neox && config_.contains("rope_theta")) note("rope_theta: not used by gpt_neox, whose key is rotary_emb_base");
-    for (const char* key : {"rope_theta", "global_rope_theta", "rotary_emb_base"}) {
-      if (neox && std::string_view(key) == "rope_theta") continue;
+    if (rule_->theta_key != "rope_theta" && config_.contains("rope_theta"))
+      note("rope_theta: not used by model_type ", result_.model_type, ", whose key is ", std::string(rule_->theta_key));
+    for (const std::string_view key : {rule_->theta_key, std::string_view("global_rope_theta")})
       if (const auto given = number_not_null(config_, key)) return *given;
-    }
-    if (rule_ != nullptr) return rule_->theta;
-    note("rope_theta: not given, 10000 is assumed");
-    return 10000.0;
+    if (!is_known()) note("rope_theta: not given, 10000 is assumed");
+    return rule_->theta;
   }
 
-  double partial(const Json& parameters, std::int64_t head) const {
-    if (const auto inside = number_not_null(parameters, "partial_rotary_factor")) return *inside;
+  // The channels that rotate: from partial_rotary_factor or one of its aliases, rotary_dim, or the model type.
+  std::int64_t rotary_dim(const Json& parameters, const RopeConfig& rope) const {
+    if (const auto inside = number_not_null(parameters, "partial_rotary_factor"))
+      return part_of("partial_rotary_factor", *inside, rope);
     for (const char* key : {"partial_rotary_factor", "rotary_pct"}) {
       const auto outside = config_.find(key);
-      if (outside != config_.end()) return outside->is_null() ? 1.0 : to_number(key, *outside);
+      if (outside == config_.end()) continue;
+      return outside->is_null() ? rope.head_dim : part_of(key, to_number(key, *outside), rope);
     }
-    if (const auto channels = integer_of(config_, {"rotary_dim"}))
-      return static_cast<double>(*channels) / static_cast<double>(head);
-    return rule_ == nullptr ? 1.0 : rule_->partial;
+    if (const auto channels = integer_of(config_, {"rotary_dim"})) {
+      PHASOR_CHECK(*channels >= 2 && *channels % 2 == 0 && *channels <= rope.head_dim, kName, "rotary_dim: ", *channels,
+                   ", expected an even number from 2 to head_dim ", rope.head_dim);
+      return *channels;
+    }
+    return part_of("partial_rotary_factor", rule_->partial, rope);
+  }
+
+  static std::int64_t part_of(std::string_view key, double part, const RopeConfig& rope) {
+    const double channels = static_cast<double>(rope.head_dim) * part;
+    PHASOR_CHECK(part > 0.0 && part <= 1.0, kName, key, ": ", part, ", expected above 0 and at most 1");
+    if (part == 1.0) return rope.head_dim;
+    // Proportional counts pairs of the whole head, the other types channels.
+    const std::int64_t rotated = rope.scaling.type == "proportional" ? 2 * static_cast<std::int64_t>(channels / 2.0)
+                                                                     : static_cast<std::int64_t>(channels);
+    PHASOR_CHECK(rotated >= 2 && rotated % 2 == 0, kName, key, ": ", part, " of head_dim ", rope.head_dim, " is ",
+                 rotated, " channels, expected an even number of at least 2");
+    return rotated;
   }
 
   Pairing pairing() const {
-    if (rule_ == nullptr || rule_->interleave == Interleave::never) return Pairing::half;
+    if (rule_->interleave == Interleave::never) return Pairing::half;
     const Json* asked = find(config_, "rope_interleave");
     const bool disabled =
         rule_->interleave == Interleave::unless_disabled && asked != nullptr && !to_bool("rope_interleave", *asked);
@@ -293,14 +287,15 @@ class Reader {
 
   // Names that mean another type for some models.
   std::string renamed(std::string type, const Json& parameters) const {
-    const std::string& model = result_.model_type;
-    if ((type == "su" || type == "yarn") && (model == "phi3" || model == "phi4_multimodal")) return "longrope";
-    if (type == "mrope" && model.starts_with("qwen2") && rule_ != nullptr && rule_->axes == AxisLayout::chunked)
-      return "default";
-    if (type == "dynamic" && model.starts_with("hunyuan") && find(parameters, "alpha") != nullptr) return "ntk";
+    const bool two_axes = rule_->axes == AxisLayout::axial || rule_->axes == AxisLayout::alternating;
+    if (two_axes && type == "axial") return "default";
+    if (rule_->only_longrope && (type == "su" || type == "yarn")) return "longrope";
+    if (rule_->mrope_is_default && type == "mrope") return "default";
+    if (rule_->alpha_is_ntk && type == "dynamic" && find(parameters, "alpha") != nullptr) return "ntk";
     std::string known;
     for (const RopeType& row : rope_types()) {
-      if (!row.in_hugging_face) continue;
+      const bool possible = !rule_->only_longrope || row.name == "default" || row.name == "longrope";
+      if (!row.in_hugging_face || !possible) continue;
       if (row.name == type) return type;
       known += (known.empty() ? "" : ", ") + std::string(row.name);
     }
@@ -312,6 +307,7 @@ class Reader {
     scaling.type = scaling_type(parameters);
     const RopeType& type = rope_type(scaling.type);
     const auto uses = [&](std::string_view key) {
+      if (key == "clamp_to_pairs") return false;  // ours, not Hugging Face's
       return std::ranges::find(type.required, key) != type.required.end() ||
              std::ranges::find(type.optional, key) != type.optional.end();
     };
@@ -323,6 +319,7 @@ class Reader {
       if (parameters.contains(key.name)) read_key(key, parameters[key.name], scaling);
     }
     if (uses("original_max_position_embeddings")) read_original_length(layer_type, rope);
+    if (scaling.type == "yarn" && !scaling.factor && parameters.contains("factor")) read_implied_factor(rope);
     if (scaling.type == "ntk") {  // Hunyuan's fixed base
       scaling.factor = to_number("alpha", parameters["alpha"]);
       return;
@@ -368,11 +365,20 @@ class Reader {
     note(std::string(kKey), ": not given, max_position_embeddings ", std::to_string(*length), " is assumed");
   }
 
+  // A factor of null, as opposed to none: the quotient of the two lengths.
+  void read_implied_factor(RopeConfig& rope) {
+    const auto original = static_cast<double>(*rope.scaling.original_max_position_embeddings);
+    PHASOR_CHECK(rope.max_position_embeddings >= 1, kName,
+                 "factor: null, expected a number or max_position_embeddings");
+    rope.scaling.factor = static_cast<double>(rope.max_position_embeddings) / original;
+    note("factor: null, max_position_embeddings / original_max_position_embeddings is assumed");
+  }
+
   // ---- axes ----
 
   void read_axes(const Json& parameters, RopeConfig& rope) {
     const Json* sections = find(parameters, "mrope_section");
-    if (rule_ != nullptr) {
+    if (is_known()) {
       rope.axes = rule_->axes;
     } else if (sections != nullptr) {
       const Json* interleaved = find(parameters, "mrope_interleaved");
@@ -391,8 +397,8 @@ class Reader {
   }
 
   const Json& config_;
-  const ModelRule* rule_ = nullptr;
-  bool legacy_ = false;  // the settings are rope_scaling's
+  const ModelRule* rule_ = nullptr;  // never null once constructed
+  bool legacy_ = false;              // the settings are rope_scaling's
   HuggingFaceRope result_;
 };
 
@@ -414,18 +420,23 @@ const RopeConfig& HuggingFaceRope::rope(std::string_view layer_type) const {
 HuggingFaceRope read_rope_config(std::string_view json) {
   PHASOR_CHECK(json.size() <= kLargestConfig, kName, "config: ", json.size(), " bytes, expected at most ",
                kLargestConfig);
-  const Json config = parse_json_object(kName, json);
+  const Json config = parse_json_object(json);
   return Reader(config).read();
 }
 
 HuggingFaceRope load_rope_config(const std::filesystem::path& file) {
-  const std::filesystem::path path = std::filesystem::is_directory(file) ? file / "config.json" : file;
+  constexpr const char* kLoad = "load_rope_config";
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::is_directory(file, error) ? file / "config.json" : file;
+  const std::uintmax_t size =
+      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
   std::ifstream stream(path, std::ios::binary);
-  PHASOR_CHECK(stream.good(), "load_rope_config", "file: ", path.string(), " cannot be read");
-  std::string text(kLargestConfig + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  PHASOR_CHECK(!stream.bad(), "load_rope_config", "file: ", path.string(), " cannot be read");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  PHASOR_CHECK(stream.good() && !error, kLoad, "file: ", path.string(), " cannot be read");
+  PHASOR_CHECK(size <= kLargestConfig, kLoad, "file: ", path.string(), " has ", size, " bytes, expected at most ",
+               kLargestConfig);
+  std::string text(size, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(size));
+  PHASOR_CHECK(static_cast<std::uintmax_t>(stream.gcount()) == size, kLoad, "file: ", path.string(), " cannot be read");
   return read_rope_config(text);
 }
 

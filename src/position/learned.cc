@@ -54,15 +54,17 @@ PositionPlan learned_lower(const EncodingConfig& config, ParameterValues values,
 }
 
 // d table[row] += d add[b, t] of every token that stands at row.
-void learned_backward(const EncodingConfig& config, ParameterValues, const Placement& placement,
+void learned_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
                       const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+  const auto& learned = config.as<LearnedConfig>();
+  only_parameter("learned", values, table_shape(learned, placement.shape));
   const std::int64_t width = placement.shape.model_dim;
   const Shape<3> expected{placement.queries.shape[1], placement.queries.shape[2], width};
   PHASOR_CHECK(gradient.add.has_value(), "lower_backward", "learned: gradient.add is missing, expected shape ",
                shape_text(expected));
   PHASOR_CHECK(gradient.add->shape() == expected, "lower_backward", "learned: gradient.add of shape ",
                shape_text(gradient.add->shape()), ", expected ", shape_text(expected));
-  for_each_token(config.as<LearnedConfig>(), placement, [&](std::int64_t b, std::int64_t t, std::int64_t row) {
+  for_each_token(learned, placement, [&](std::int64_t b, std::int64_t t, std::int64_t row) {
     for (std::int64_t c = 0; c < width; c++) gradients[0](row, c) += (*gradient.add)(b, t, c);
   });
 }

@@ -13,12 +13,20 @@ namespace phasor {
 namespace {
 
 // Both encodings read a trainable table by distance; they differ in which entry a head and a distance read.
-// `entry(h, distance)` gives its (row, column).
+// `entry(h, distance)` gives its (row, column), the same for all distances past `reach`: the table of the plan ends
+// there, and its ends serve those beyond.
+
+DistanceRange distances_within(std::string_view name, const Placement& placement, std::int64_t reach) {
+  const DistanceRange all = distances(name, placement);
+  const std::int64_t first = std::clamp(all.first, -reach, reach);
+  const std::int64_t last = std::clamp(all.first + all.count - 1, -reach, reach);
+  return {first, last - first + 1};
+}
 
 template <class Entry>
 RelativeBias gather(const Tensor<float, 2>& table, const Placement& placement, std::string_view name,
-                    const Entry& entry) {
-  const DistanceRange range = distances(name, placement);
+                    std::int64_t reach, const Entry& entry) {
+  const DistanceRange range = distances_within(name, placement, reach);
   RelativeBias bias{Tensor<float, 2>({placement.shape.heads, range.count}), range.first};
   for_each_bias(placement.shape, range, [&](std::int64_t h, std::int64_t i) {
     const auto [row, column] = entry(h, range.first + i);
@@ -28,9 +36,9 @@ RelativeBias gather(const Tensor<float, 2>& table, const Placement& placement, s
 }
 
 template <class Entry>
-void scatter_add(const PlanGradient& gradient, const Placement& placement, std::string_view name, const Entry& entry,
-                 Tensor<float, 2>& d_table) {
-  const DistanceRange range = distances(name, placement);
+void scatter_add(const PlanGradient& gradient, const Placement& placement, std::string_view name, std::int64_t reach,
+                 const Entry& entry, Tensor<float, 2>& d_table) {
+  const DistanceRange range = distances_within(name, placement, reach);
   const Tensor<float, 2>& d_bias = bias_gradient(name, gradient, placement.shape, range);
   Tensor<double, 2> sum(d_table.shape());  // thousands of distances may share an entry
   for_each_bias(placement.shape, range, [&](std::int64_t h, std::int64_t i) {
@@ -84,6 +92,7 @@ auto relative_entry(const RelativeConfig& config) {
 std::int64_t t5_bucket(std::int64_t distance, const T5Config& config) {
   check(config);
   const std::int64_t buckets = config.bidirectional ? config.buckets / 2 : config.buckets;
+  distance = std::clamp(distance, -config.max_distance, config.max_distance);  // beyond, nothing changes
   const std::int64_t later = config.bidirectional && distance > 0 ? buckets : 0;
   const std::int64_t away = config.bidirectional ? std::abs(distance) : std::max<std::int64_t>(-distance, 0);
   const std::int64_t exact = buckets / 2;
@@ -108,13 +117,15 @@ constinit const Encoding kT5{
           const auto& t5 = config.as<T5Config>();
           const Tensor<float, 2>& table = only_parameter("t5", values, t5_shape(t5, placement.shape));
           PositionPlan plan;
-          plan.bias = gather(table, placement, "t5", t5_entry(t5));
+          plan.bias = gather(table, placement, "t5", t5.max_distance, t5_entry(t5));
           return plan;
         },
     .lower_backward =
-        [](const EncodingConfig& config, ParameterValues, const Placement& placement, const PlanGradient& gradient,
-           std::span<Tensor<float, 2>> gradients) {
-          scatter_add(gradient, placement, "t5", t5_entry(config.as<T5Config>()), gradients[0]);
+        [](const EncodingConfig& config, ParameterValues values, const Placement& placement,
+           const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+          const auto& t5 = config.as<T5Config>();
+          only_parameter("t5", values, t5_shape(t5, placement.shape));
+          scatter_add(gradient, placement, "t5", t5.max_distance, t5_entry(t5), gradients[0]);
         },
     .describe = [](const EncodingConfig& config) -> std::string {
       const auto& t5 = config.as<T5Config>();
@@ -137,14 +148,16 @@ constinit const Encoding kRelative{
           const auto& relative = config.as<RelativeConfig>();
           const Tensor<float, 2>& table = only_parameter("relative", values, relative_shape(relative, placement.shape));
           PositionPlan plan;
-          plan.bias = gather(table, placement, "relative", relative_entry(relative));
+          plan.bias = gather(table, placement, "relative", relative.max_distance, relative_entry(relative));
           plan.score_scale = plain_score_scale(placement.shape);
           return plan;
         },
     .lower_backward =
-        [](const EncodingConfig& config, ParameterValues, const Placement& placement, const PlanGradient& gradient,
-           std::span<Tensor<float, 2>> gradients) {
-          scatter_add(gradient, placement, "relative", relative_entry(config.as<RelativeConfig>()), gradients[0]);
+        [](const EncodingConfig& config, ParameterValues values, const Placement& placement,
+           const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+          const auto& relative = config.as<RelativeConfig>();
+          only_parameter("relative", values, relative_shape(relative, placement.shape));
+          scatter_add(gradient, placement, "relative", relative.max_distance, relative_entry(relative), gradients[0]);
         },
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned bias for distances up to " + std::to_string(config.as<RelativeConfig>().max_distance);

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "json.h"
+#include "config_json.h"
 #include "phasor/core/check.h"
 #include "rope_internal.h"
 #include "rope_keys.h"
@@ -63,6 +62,20 @@ void check_keys(const RopeConfig& config, const RopeType& type) {
   }
 }
 
+// Settings that are each possible may still be absurd together: factors of 1e300, lists of 1e-310.
+void check_result(const RopeConfig& config, const RopeFrequencies& frequencies) {
+  constexpr double kLargest = 1e30;  // far within float
+  for (std::size_t i = 0; i < frequencies.inv_freq.size(); i++) {
+    const double w = frequencies.inv_freq[i];
+    const bool turned =
+        config.scaling.type != "proportional" || 2 * static_cast<std::int64_t>(i) < rotated_channels(config);
+    PHASOR_CHECK(std::isfinite(w) && w < kLargest && (w > 0.0 || !turned), kName, "scaling: gives pair ", i,
+                 " the frequency ", w, ", expected above 0 and below ", kLargest);
+  }
+  PHASOR_CHECK(std::isfinite(frequencies.attention_factor) && frequencies.attention_factor < kLargest, kName,
+               "scaling: gives the attention factor ", frequencies.attention_factor, ", expected below ", kLargest);
+}
+
 std::string as_json(const std::vector<double>& values) { return Json(values).dump(); }
 template <class T>
 std::string as_json(const std::optional<T>& value) {
@@ -98,8 +111,11 @@ void validate(const RopeConfig& config) {
 RopeFrequencies rope_frequencies(const RopeConfig& config, std::int64_t length) {
   validate(config);
   PHASOR_CHECK(length >= 0, kName, "length: ", length, ", expected 0 or more");
-  if (config.axes == AxisLayout::axial || config.axes == AxisLayout::alternating) return two_axis_frequencies(config);
-  return rope_type(config.scaling.type).frequencies(config, length);
+  const bool two_axes = config.axes == AxisLayout::axial || config.axes == AxisLayout::alternating;
+  RopeFrequencies result =
+      two_axes ? two_axis_frequencies(config) : rope_type(config.scaling.type).frequencies(config, length);
+  check_result(config, result);
+  return result;
 }
 
 std::int64_t axis_count(const RopeConfig& config) {
@@ -115,6 +131,7 @@ std::int64_t axis_count(const RopeConfig& config) {
 }
 
 double rope_score_scale(const RopeConfig& config, std::int64_t head_dim) {
+  PHASOR_CHECK(head_dim >= 1, "rope_score_scale", "head_dim: ", head_dim, ", expected 1 or more");
   const double plain = 1.0 / std::sqrt(static_cast<double>(head_dim));
   const RopeScaling& scaling = config.scaling;
   if (!config.scores_follow_mscale || scaling.mscale_all_dim.value_or(0.0) == 0.0) return plain;

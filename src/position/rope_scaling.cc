@@ -182,6 +182,8 @@ struct Longrope {
     check_original_length(config);
     check_number(scaling.attention_factor, "attention_factor", 0.0);
     if (!scaling.factor && !scaling.attention_factor) check_known_length(config);
+    PHASOR_CHECK(original_length(config) > 1.0, kName, "original_max_position_embeddings: ", original_length(config),
+                 ", expected above 1 for type longrope, which divides by its logarithm");
     check_list(config, scaling.short_factor, "short_factor");
     check_list(config, scaling.long_factor, "long_factor");
   }

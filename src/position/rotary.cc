@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rotary.cc"
@@ -172,11 +173,18 @@ void check_rotary(const TensorView<const T, 4>& x, const RotaryView& table, cons
                x.shape[2], " as x of shape ", shape_text(x.shape), " has");
   PHASOR_CHECK(2 * table.pairs() <= x.shape[3], kName, "table: turns ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as x of shape ", shape_text(x.shape), " has");
-  if (x.size() == 0 || (x.data == out.data && x.strides == out.strides)) return;
+  if (x.size() == 0) return;
+  bool same = x.data == out.data;
+  for (std::size_t i = 0; i < 4; i++) {
+    PHASOR_CHECK(out.shape[i] == 1 || out.strides[i] != 0, kName, "out: stride 0 in dimension ", i,
+                 ", expected an element of its own for each result");
+    same = same && (x.shape[i] == 1 || x.strides[i] == out.strides[i]);
+  }
+  if (same) return;
   const auto [x_low, x_high] = extent(x);
   const auto [out_low, out_high] = extent(out);
   PHASOR_CHECK(x_high <= out_low || out_high <= x_low, kName,
-               "out: overlaps x, expected x itself or memory of its own");
+               "out: its memory range overlaps that of x, expected x itself or a range of its own");
 }
 
 // How the rows of x are cut into tasks.

@@ -56,7 +56,6 @@ void fill_angles(const RopeConfig& config, std::span<const double> inv_freq, std
 }
 
 CosSinTable compute_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions, std::int64_t length) {
-  validate(config);
   PHASOR_CHECK(length >= 0, "rotary_table", "length: ", length, ", expected 0 or more");
   PHASOR_CHECK(positions.shape[0] == axis_count(config), "rotary_table", "positions: shape ",
                shape_text(positions.shape), ", expected ", axis_count(config), " axes first");
@@ -101,13 +100,17 @@ std::int64_t context_length(TensorView<const std::int64_t, 3> positions) {
   std::int64_t longest = 0;
   for (std::int64_t a = 0; a < positions.shape[0]; a++)
     for (std::int64_t b = 0; b < positions.shape[1]; b++)
-      for (std::int64_t t = 0; t < positions.shape[2]; t++) longest = std::max(longest, positions(a, b, t) + 1);
+      for (std::int64_t t = 0; t < positions.shape[2]; t++) {
+        check_positions("rotary_table", positions(a, b, t));
+        longest = std::max(longest, positions(a, b, t) + 1);
+      }
   return longest;
 }
 
 AnyRotaryTable rotary_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions,
                             std::optional<std::int64_t> length) {
-  CosSinTable table = compute_table(config, positions, length.value_or(context_length(positions)));
+  const std::int64_t longest = context_length(positions);
+  CosSinTable table = compute_table(config, positions, length.value_or(longest));
   if (config.pairing == Pairing::half) return HalfTable{std::move(table.cos), std::move(table.sin)};
   return AdjacentTable{std::move(table.cos), std::move(table.sin)};
 }

@@ -1,9 +1,11 @@
 #include "phasor/position/sinusoidal.h"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "encoding_rows.h"
+#include "phasor/core/check.h"
 #include "phasor/position/rope.h"
 
 namespace phasor {

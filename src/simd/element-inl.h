@@ -37,19 +37,17 @@ HWY_INLINE void StoreFloat(hn::Vec<D> v, D d, float* HWY_RESTRICT to) {
 
 // The 16-bit patterns at `from`, each in a 32-bit lane.
 template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> LoadBits16(D d, const uint16_t* HWY_RESTRICT from) {
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> LoadBits16(D /*d*/, const uint16_t* HWY_RESTRICT from) {
   const hn::RebindToUnsigned<D> du32;
   const hn::Rebind<uint16_t, D> du16;
   return hn::PromoteTo(du32, hn::LoadU(du16, from));
-  (void)d;
 }
 
 template <class D>
-HWY_INLINE void StoreBits16(hn::Vec<hn::RebindToUnsigned<D>> bits, D d, uint16_t* HWY_RESTRICT to) {
+HWY_INLINE void StoreBits16(hn::Vec<hn::RebindToUnsigned<D>> bits, D /*d*/, uint16_t* HWY_RESTRICT to) {
   const hn::RebindToSigned<D> di32;
   const hn::Rebind<uint16_t, D> du16;
   hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di32, bits)), du16, to);
-  (void)d;
 }
 
 template <class D>
@@ -59,14 +57,13 @@ HWY_INLINE hn::Vec<D> LoadFloat(D d, const bf16* HWY_RESTRICT from) {
 
 // The float's bits with the upper 16 rounded to nearest even; the lower 16 are left as they come.
 template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundToBf16(D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundToBf16(D /*d*/, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-  (void)d;
 }
 
 template <class D>
@@ -84,11 +81,10 @@ HWY_INLINE hn::Vec<D> LoadFloat(D d, const f16* HWY_RESTRICT from) {
 }
 
 template <class D>
-HWY_INLINE void StoreFloat(hn::Vec<D> v, D d, f16* HWY_RESTRICT to) {
+HWY_INLINE void StoreFloat(hn::Vec<D> v, D /*d*/, f16* HWY_RESTRICT to) {
   const hn::Rebind<uint16_t, D> du16;
   const hn::Rebind<hwy::float16_t, D> df16;
   hn::StoreU(hn::BitCast(du16, hn::DemoteTo(df16, v)), du16, &to->bits);
-  (void)d;
 }
 
 #else  // the steps of phasor::f16, in lanes

@@ -1,6 +1,7 @@
 #include "phasor/core/parallel.h"
 
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include "support/expect_error.h"
@@ -32,7 +33,10 @@ TEST_P(Parallel, ThrowsWhatATaskThrew) {
 
 TEST_P(Parallel, NestedCallsRunOnTheSameThread) {
   std::atomic<int> calls{0};
-  parallel_for(4, [&](std::int64_t) { parallel_for(5, [&](std::int64_t) { calls++; }); });
+  parallel_for(4, [&](std::int64_t) {
+    const std::thread::id outer = std::this_thread::get_id();
+    parallel_for(5, [&](std::int64_t) { calls += std::this_thread::get_id() == outer; });
+  });
   EXPECT_EQ(calls, 20);
 }
 

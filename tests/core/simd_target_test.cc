@@ -21,6 +21,11 @@ TEST(SimdTarget, EnvironmentVariableTakesEffect) {
   } catch (const std::invalid_argument& error) {  // this CPU cannot run it: the error says so
     EXPECT_NE(std::string(error.what()).find("expected one of"), std::string::npos);
     unsetenv("PHASOR_SIMD_TARGET");
+#if defined(__x86_64__)
+    EXPECT_FALSE(std::string_view(requested) == "AVX2" && __builtin_cpu_supports("avx2") &&
+                 __builtin_cpu_supports("fma"));
+    EXPECT_FALSE(std::string_view(requested) == "SSE4" && __builtin_cpu_supports("sse4.2"));
+#endif
     const std::vector<std::string> targets = simd_targets();
     EXPECT_EQ(std::count(targets.begin(), targets.end(), requested), 0);
   }

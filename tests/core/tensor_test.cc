@@ -57,6 +57,8 @@ TEST(Tensor, RefusesImpossibleShapes) {
   using Cube = Tensor<float, 3>;
   EXPECT_ERROR(Cube({2, -1, 5}), "[2, -1, 5]", "no negative size");
   EXPECT_ERROR(Cube({1LL << 40, 1LL << 40, 1}), "memory can address");
+  EXPECT_ERROR(Cube({0, 1LL << 40, 1LL << 40}), "memory can address");
+  EXPECT_ERROR(counting({2, 3, 4}).view().transposed(0, 3), "[transposed]", "0 and 3");
   EXPECT_ERROR(counting({2, 3, 4}).view().slice(1, 2, 2), "[slice]", "first 2", "size 3");
   EXPECT_ERROR(counting({2, 3, 4}).view().slice(1, -1, 2), "[slice]", "first -1");
 }

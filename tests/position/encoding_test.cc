@@ -2,6 +2,7 @@
 #include "phasor/position/encoding.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "phasor/core/random.h"
@@ -254,8 +255,24 @@ TEST(T5, SpotBuckets) {
   EXPECT_EQ(t5_bucket(0, {}), 0);
   EXPECT_EQ(t5_bucket(5, {.bidirectional = false}), 0);
   EXPECT_EQ(t5_bucket(-100'000, {}), 15);
+  EXPECT_EQ(t5_bucket(std::numeric_limits<std::int64_t>::min(), {}), 15);
   EXPECT_ERROR(t5_bucket(1, {.buckets = 7}), "buckets: 7", "multiple of 4");
   EXPECT_ERROR(t5_bucket(1, {.max_distance = 8}), "max_distance: 8", "above 8");
+}
+
+// Distances past the last one that matters cost nothing: the table ends there.
+TEST(T5, TablesEndWhereNothingChanges) {
+  const Tensor<std::int64_t, 3> query = consecutive_positions(1, 999'999), keys = consecutive_positions(1'000'000);
+  const Placement placement{.queries = query.view(), .keys = keys.view(), .shape = kShape};
+  for (const bool bidirectional : {true, false}) {
+    const EncodingConfig config = T5Config{.bidirectional = bidirectional};
+    std::vector<Tensor<float, 2>> values = values_of(parameters(config, kShape));
+    Philox(1).fill_normal(values[0]);
+    const PositionPlan plan = lower(config, values, placement);
+    EXPECT_EQ(plan.bias->table.shape()[1], 129);
+    for (const std::int64_t distance : {0, -1, -90, -127, -128, -129, -999'999})
+      EXPECT_EQ(bias_at(*plan.bias, 2, distance), values[0](t5_bucket(distance, {.bidirectional = bidirectional}), 2));
+  }
 }
 
 TEST(Relative, ClampsAtItsEnds) {
@@ -295,11 +312,21 @@ TEST(Encodings, RefuseWhatDoesNotFit) {
   const std::vector<Tensor<float, 2>> wrong{Tensor<float, 2>({32, 4})};
   EXPECT_ERROR(lower(T5Config{}, wrong, placement), "[32, 4]", "expected [32, 3]");
   EXPECT_ERROR(lower_alone(AlibiConfig{}, {.queries = axes.view(), .shape = kShape}), "2 axes", "expected 1");
-  EXPECT_ERROR(lower_alone(RopeConfig{.head_dim = 16}, placement), "head_dim: 16", "at most the model's 8");
+  EXPECT_ERROR(lower_alone(RopeConfig{.head_dim = 16}, placement), "head_dim: 16", "the model's 8");
+  EXPECT_ERROR(lower_alone(RopeConfig{.head_dim = 4}, placement), "head_dim: 4", "the model's 8");
   const std::vector<Tensor<float, 2>> table = values_of(parameters(T5Config{}, kShape));
   std::vector<Tensor<float, 2>> gradients = zeros_like(table), none;
   EXPECT_ERROR(lower_backward(T5Config{}, table, placement, {}, gradients), "gradient.bias is missing", "[3, 7]");
   EXPECT_ERROR(lower_backward(T5Config{}, table, placement, {}, none), "0 tensors", "expected 1");
+  // Parameters that are not the encoding's own are refused before anything is written.
+  PlanGradient g;
+  g.bias.emplace(Shape<2>{3, 7});
+  g.add.emplace(Shape<3>{1, 4, 24});
+  std::vector<Tensor<float, 2>> small{Tensor<float, 2>({1, 1})}, small_gradients = zeros_like(small);
+  for (const EncodingConfig& config : learning_configs()) {
+    EXPECT_ERROR(lower_backward(config, small, placement, g, small_gradients), "[1, 1]", "expected [");
+    EXPECT_ERROR(lower_backward(config, {}, placement, g, {}), "0 parameters");
+  }
   EXPECT_ERROR(EncodingConfig(AlibiConfig{}).as<T5Config>(), "alibi", "expected t5");
 }
 

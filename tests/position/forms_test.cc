@@ -154,7 +154,7 @@ TEST(ConvertPairing, KeepsScores) {
             before += static_cast<double>(q(0, h, i, c)) * k(0, h, j, c);
             after += static_cast<double>(q2(0, h, i, c)) * k2(0, h, j, c);
           }
-          ASSERT_NEAR(before, after, 2e-4);
+          ASSERT_NEAR(before, after, 1e-9);
         }
   }
 }

@@ -23,6 +23,7 @@ TEST(HuggingFace, ReadsFilesAndFolders) {
   EXPECT_EQ(load_rope_config(folder).rope().theta, 5e5);
   EXPECT_EQ(load_rope_config(folder / "config.json").rope().head_dim, 128);
   EXPECT_ERROR(load_rope_config(folder / "missing.json"), "missing.json", "cannot be read");
+  EXPECT_ERROR(load_rope_config(std::string(5000, 'a')), "cannot be read");
   std::filesystem::remove_all(folder);
 }
 
@@ -52,6 +53,16 @@ TEST(HuggingFace, LayersThatDoNotRotate) {
   const HuggingFaceRope listed = read_rope_config(
       R"({"model_type": "smollm3", "hidden_size": 64, "num_attention_heads": 1, "no_rope_layers": [1, 0, 1]})");
   EXPECT_EQ(listed.layers_without_rope, (std::vector<std::int64_t>{1}));
+  const HuggingFaceRope cohere = read_rope_config(
+      R"({"model_type": "cohere2", "hidden_size": 64, "num_attention_heads": 1,
+          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})");
+  EXPECT_EQ(cohere.layers_without_rope, (std::vector<std::int64_t>{1}));
+  const std::string exaone =
+      R"({"model_type": "exaone4", "hidden_size": 64, "num_attention_heads": 1, "num_hidden_layers": 8)";
+  EXPECT_EQ(read_rope_config(exaone + "}").layers_without_rope, (std::vector<std::int64_t>{3, 7}));
+  EXPECT_TRUE(read_rope_config(exaone + R"(, "sliding_window": null})").layers_without_rope.empty());
+  EXPECT_ERROR(read_rope_config(R"({"model_type": "smollm3", "head_dim": 8, "no_rope_layers": [5]})"), "contains 5");
+  EXPECT_EQ(read_rope_config(R"({"model_type": "smollm3", "head_dim": 8})").notes.size(), 1u);
 }
 
 TEST(HuggingFace, SaysWhatItAssumesAndLeavesOut) {
@@ -61,6 +72,9 @@ TEST(HuggingFace, SaysWhatItAssumesAndLeavesOut) {
   EXPECT_NE(read.notes[0].find("max_position_embeddings 2048 is assumed"), std::string::npos);
   EXPECT_EQ(read.notes[1], "finetuned: not used by type yarn");
   EXPECT_TRUE(read_rope_config(with("")).notes.empty());
+  const HuggingFaceRope unknown = read_rope_config(R"({"model_type": "my_own", "head_dim": 64, "rope_theta": 1e4})");
+  ASSERT_EQ(unknown.notes.size(), 1u);
+  EXPECT_NE(unknown.notes[0].find("half-split pairs"), std::string::npos);
 }
 
 TEST(HuggingFace, BadValuesNameTheKeyAndWhatIsAllowed) {
@@ -98,7 +112,47 @@ TEST(HuggingFace, BadValuesNameTheKeyAndWhatIsAllowed) {
   EXPECT_ERROR(read_rope_config(with(R"("head_dim": 1000000000000)")), "head_dim: 1000000000000", "2 to 65536");
   EXPECT_ERROR(read_rope_config(with(R"("head_dim": 1e300)")), "head_dim: 1e+300", "a whole number");
   EXPECT_ERROR(read_rope_config(with(R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})")),
-               "nested by layer type", "llama");
+               "full_attention: {", "llama has one rotary embedding");
+  EXPECT_ERROR(read_rope_config(with(R"("partial_rotary_factor": 0.001)")),
+               "partial_rotary_factor: 0.001 of head_dim 128", "0 channels");
+  EXPECT_ERROR(read_rope_config(with(R"("partial_rotary_factor": 0.7)")), "0.7 of head_dim 128 is 89 channels");
+  EXPECT_ERROR(read_rope_config(with(R"("rotary_dim": 0)")), "rotary_dim: 0", "even number from 2");
+  EXPECT_ERROR(read_rope_config(scaling(R"({"type": "linear", "factor": 2, "more": {}})")), "more: {}", "no object");
+  EXPECT_ERROR(read_rope_config(scaling(R"({"type": "yarn", "factor": 2, "attention_factor": 1e300})")),
+               "attention factor");
+}
+
+TEST(HuggingFace, RulesOfModelTypes) {
+  // Kimi K2 is a DeepSeek-V3 by another name.
+  const RopeConfig kimi = read_rope_config(R"({"model_type": "kimi_k25", "text_config": {"model_type": "kimi_k2",
+      "qk_rope_head_dim": 64, "rope_theta": 50000, "max_position_embeddings": 262144, "rope_scaling": {"type": "yarn",
+      "factor": 64.0, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 1.0}}})")
+                              .rope();
+  EXPECT_EQ(kimi.pairing, Pairing::adjacent);
+  EXPECT_TRUE(kimi.scores_follow_mscale);
+  // The vision tower's hidden_size is the language model's.
+  EXPECT_EQ(
+      read_rope_config(R"({"model_type": "qwen2_vl_vision", "embed_dim": 1280, "hidden_size": 3584, "num_heads": 16})")
+          .rope()
+          .head_dim,
+      80);
+  EXPECT_EQ(read_rope_config(R"({"model_type": "pixtral", "head_dim": 64, "rope_parameters": {"rope_type": "axial",
+                                 "rope_theta": 10000.0}})")
+                .rope()
+                .axes,
+            AxisLayout::alternating);
+  EXPECT_EQ(
+      read_rope_config(R"({"model_type": "gptj", "n_embd": 352, "n_head": 8, "rotary_dim": 30})").rope().rotary_dim,
+      30);
+  EXPECT_ERROR(
+      read_rope_config(R"({"model_type": "phi3", "head_dim": 96, "rope_scaling": {"type": "linear", "factor": 2}})"),
+      "rope_type: \"linear\"", "default, longrope");
+  EXPECT_ERROR(read_rope_config(R"({"model_type": "gemma3_text", "rope_parameters": {"full_attention": {},
+                                    "slidng_attention": {"rope_theta": 77}}})"),
+               "slidng_attention", "sliding_attention");
+  EXPECT_ERROR(read_rope_config(R"({"model_type": "phi3", "head_dim": 4, "original_max_position_embeddings": 1,
+      "rope_scaling": {"type": "longrope", "short_factor": [1, 1], "long_factor": [1, 1], "factor": 4}})"),
+               "original_max_position_embeddings: 1");
 }
 
 TEST(HuggingFace, ModelsItCannotReadAreNamed) {
@@ -113,7 +167,7 @@ TEST(HuggingFace, ModelsItCannotReadAreNamed) {
 
 TEST(HuggingFace, BrokenTextIsAnErrorAndNeverACrash) {
   EXPECT_ERROR(read_rope_config(""), "not JSON");
-  EXPECT_ERROR(read_rope_config("[1, 2]"), "a list", "an object");
+  EXPECT_ERROR(read_rope_config("[1, 2]"), "[1,2]", "an object");
   const std::string whole = with(R"("rope_scaling": {"type": "linear", "factor": 2.0})");
   for (std::size_t length = 0; length < whole.size(); length++)
     EXPECT_ERROR(read_rope_config(whole.substr(0, length)), "[read_rope_config]");

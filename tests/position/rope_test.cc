@@ -17,6 +17,7 @@ namespace phasor {
 namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kPastEveryLength = 300;  // of configs_of_every_type: dynamic and longrope are at work
 
 Tensor<float, 4> random_heads(const Shape<4>& shape, std::uint64_t seed) {
   Tensor<float, 4> x(shape);
@@ -83,9 +84,9 @@ TEST(Rope, ScoresDependOnTheDistanceOnly) {
 TEST(Rope, NormsAreKeptAndTheTransposeIsTheInverse) {
   const Tensor<float, 4> x = random_heads({2, 3, 17, 64}, 3);
   for (const RopeConfig& config : configs_of_every_type()) {
-    const Tensor<std::int64_t, 3> positions = consecutive_positions(17, 5);
+    const Tensor<std::int64_t, 3> positions = consecutive_positions(17, kPastEveryLength);
     const AnyRotaryTable table = rotary_table(config, positions.view());
-    const double m = rope_frequencies(config, 22).attention_factor;
+    const double m = rope_frequencies(config, kPastEveryLength + 17).attention_factor;
     const Tensor<float, 4> y = rotated(x, table), back = rotated(y, table, Rotation::transpose);
     const std::int64_t channels = 2 * RotaryView(table).pairs();
     for (std::int64_t row = 0; row < x.size() / 64; row++) {
@@ -101,7 +102,7 @@ TEST(Rope, NormsAreKeptAndTheTransposeIsTheInverse) {
 TEST(Rope, TransposeIsTheAdjoint) {
   const Tensor<float, 4> x = random_heads({1, 2, 17, 64}, 4), y = random_heads({1, 2, 17, 64}, 5);
   for (const RopeConfig& config : configs_of_every_type()) {
-    const Tensor<std::int64_t, 3> positions = consecutive_positions(17, 3);
+    const Tensor<std::int64_t, 3> positions = consecutive_positions(17, kPastEveryLength);
     const AnyRotaryTable table = rotary_table(config, positions.view());
     const Tensor<float, 4> turned_x = rotated(x, table), turned_y = rotated(y, table, Rotation::transpose);
     const double left = dot(turned_x.data(), y.data(), x.size()), right = dot(x.data(), turned_y.data(), x.size());
@@ -192,7 +193,7 @@ TEST(Rope, NumbersOfTheDetailedDocument) {  // head_dim 128, theta 10000, 16 pos
 }
 
 TEST(Rope, NtkAware) {
-  EXPECT_NEAR(ntk_aware_theta(10000.0, 4.0, 128), 10000.0 * std::pow(4.0, 128.0 / 126.0), 1e-9);
+  EXPECT_NEAR(ntk_aware_theta(10000.0, 4.0, 128), 40889.94243249, 1e-6);
   const RopeFrequencies frequencies = rope_frequencies({.head_dim = 128, .scaling = {.type = "ntk", .factor = 4.0}});
   EXPECT_EQ(frequencies.inv_freq[0], 1.0);
   // The slowest pair is interpolated by exactly the factor: that is how the exponent is chosen.
@@ -362,6 +363,14 @@ TEST(Rope, RefusesWhatCannotBeMeant) {
   EXPECT_ERROR(validate({.head_dim = 8, .axes = AxisLayout::chunked}), "sections: 0 given", "expected 3");
   EXPECT_ERROR(validate({.head_dim = 6, .axes = AxisLayout::axial}), "multiple of 4");
   EXPECT_ERROR(rope_frequencies({.head_dim = 8}, -1), "length: -1");
+  EXPECT_ERROR(rope_frequencies(
+                   {.head_dim = 8, .scaling = {.type = "dynamic", .factor = 1e300}, .max_position_embeddings = 1}, 9),
+               "pair 1", "frequency 0");
+  EXPECT_ERROR(rope_score_scale({.head_dim = 8}, 0), "head_dim: 0");
+  EXPECT_ERROR(consecutive_positions(2, std::numeric_limits<std::int64_t>::max()), "positions: contain", "2^40");
+  Tensor<std::int64_t, 3> far({1, 1, 1});
+  far(0, 0, 0) = std::numeric_limits<std::int64_t>::max();
+  EXPECT_ERROR(rotary_table({.head_dim = 8}, far.view()), "9223372036854775807", "2^40");
   EXPECT_ERROR(consecutive_positions(-1), "count: -1");
   const Tensor<std::int64_t, 3> positions = consecutive_positions(4);
   EXPECT_ERROR(rotary_table({.head_dim = 8}, positions.view(), -5), "length: -5");

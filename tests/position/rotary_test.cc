@@ -199,6 +199,8 @@ TEST(Rotary, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(apply_rotary(TensorView<const float, 4>(x.data(), {1, 1, 5, 8}), view(table),
                             TensorView<float, 4>(x.data() + 8, {1, 1, 5, 8})),
                "overlaps");
+  EXPECT_ERROR(apply_rotary(TensorView<float, 4>(x.data(), {4, 1, 1, 8}, {0, 8, 8, 1}), view(table)),
+               "stride 0 in dimension 0");
 }
 
 }  // namespace

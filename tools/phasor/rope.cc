@@ -1,9 +1,11 @@
 // phasor rope: what a rotary configuration does to every pair of channels.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 
 #include "commands.h"
 #include "phasor/position/hugging_face.h"
@@ -19,8 +21,10 @@ constexpr const char* kExample = R"({
   "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                    "original_max_position_embeddings": 8192}})";
 
+constexpr std::int64_t kLongest = std::int64_t{1} << 40;
+
 struct Options {
-  std::string config;
+  std::optional<std::string> config;
   std::int64_t length = 0;
   bool json = false, all = false;
 };
@@ -33,7 +37,7 @@ struct Pair {
 // One rotary embedding, looked at for one context length.
 struct Picture {
   const RopeConfig& rope;
-  std::int64_t original, extended, length;  // in tokens
+  std::int64_t original, extended, length;  // in tokens; 0: not known
   double attention_factor;
   std::vector<Pair> pairs;
 };
@@ -44,7 +48,7 @@ const char* change_of(double inv_freq, double plain, double factor) {
   const double ratio = inv_freq / plain;
   if (std::fabs(ratio - 1.0) < kSame) return "kept";
   if (factor > 1.0 && std::fabs(ratio * factor - 1.0) < kSame) return "interpolated";
-  return "blended";
+  return ratio < 1.0 && ratio * factor > 1.0 ? "blended" : "changed";
 }
 
 Picture picture_of(const RopeConfig& rope, std::int64_t length) {
@@ -52,7 +56,8 @@ Picture picture_of(const RopeConfig& rope, std::int64_t length) {
   const double factor = scaling.factor.value_or(1.0);
   Picture picture{.rope = rope, .original = 0, .extended = 0, .length = 0, .attention_factor = 1.0, .pairs = {}};
   picture.original = scaling.original_max_position_embeddings.value_or(rope.max_position_embeddings);
-  const auto stretched = static_cast<std::int64_t>(static_cast<double>(picture.original) * factor);
+  constexpr double kMost = 1e15;
+  const auto stretched = static_cast<std::int64_t>(std::min(kMost, static_cast<double>(picture.original) * factor));
   picture.extended = std::max(rope.max_position_embeddings, stretched);
   picture.length = length > 0 ? length : picture.original;
   const RopeFrequencies frequencies = rope_frequencies(rope, picture.length);
@@ -106,8 +111,10 @@ std::string changes_text(const std::vector<Pair>& pairs) {
   return text;
 }
 
-std::string reach_text(const Picture& picture, std::int64_t length) {
+// With the frequencies for that length, which differ for dynamic and longrope.
+std::string reach_text(const RopeConfig& rope, std::int64_t length) {
   if (length <= 0) return "not given";
+  const Picture picture = picture_of(rope, length);
   const auto turning = std::ranges::count_if(picture.pairs, [&](const Pair& pair) {
     return pair.inv_freq > 0.0 && wavelength(pair.inv_freq) <= static_cast<double>(length);
   });
@@ -125,16 +132,23 @@ bool is_shown(const Picture& picture, std::size_t i, bool all) {
 }
 
 void print_pairs(const Picture& picture, bool all) {
-  Table table({">pair", ">inv_freq", ">plain", ">wavelength", ">turns in " + count(picture.length), "change"});
+  const std::int64_t length = picture.length > 0 ? picture.length : 1000;
+  Table table({">pair", ">inv_freq", ">plain", ">wavelength", ">turns in " + count(length), "change"});
   for (std::size_t i = 0; i < picture.pairs.size(); i++) {
     if (!is_shown(picture, i, all)) continue;
     const Pair& pair = picture.pairs[i];
     const bool turns = pair.inv_freq > 0.0;
     table.add({std::to_string(i), number(pair.inv_freq), number(pair.plain),
                turns ? tokens(wavelength(pair.inv_freq)) : "-",
-               turns ? number(static_cast<double>(picture.length) / wavelength(pair.inv_freq), 4) : "-", pair.change});
+               turns ? number(static_cast<double>(length) / wavelength(pair.inv_freq), 4) : "-", pair.change});
   }
   table.print();
+}
+
+// DeepSeek's models multiply it beyond 1/sqrt(D).
+std::string score_scale_text(const RopeConfig& rope) {
+  const double correction = rope_score_scale(rope, 1);
+  return correction == 1.0 ? "1/sqrt(D)" : number(correction, 8) + "/sqrt(D)";
 }
 
 void print_rope(const Picture& picture, bool all) {
@@ -152,20 +166,21 @@ void print_rope(const Picture& picture, bool all) {
     for (const std::int64_t pairs : rope.sections) sections += " " + std::to_string(pairs);
     line("axes", layout_name(rope.axes) + (sections.empty() ? "" : ", sections" + sections));
   }
-  line("original context", reach_text(picture, picture.original));
-  if (picture.extended > picture.original) line("extended context", reach_text(picture, picture.extended));
-  line("pairs", changes_text(picture.pairs));
+  line("score scale", score_scale_text(rope));
+  line("original context", reach_text(rope, picture.original));
+  if (picture.extended > picture.original) line("extended context", reach_text(rope, picture.extended));
+  const bool by_length = rope.scaling.type == "dynamic" || rope.scaling.type == "longrope";
+  line("pairs", changes_text(picture.pairs) + (by_length ? ", at " + count(picture.length) + " tokens" : ""));
   std::printf("\n");
   print_pairs(picture, all);
 }
 
 void print_for_people(const HuggingFaceRope& read, const Options& options) {
-  const std::string model = read.model_type.empty() ? "" : " (" + read.model_type + ")";
-  std::printf("%s%s\n", options.config.empty() ? "Example config, Llama 3.1 8B" : options.config.c_str(),
-              model.c_str());
+  const std::string model = read.model_type.empty() ? "" : " (" + printable(read.model_type) + ")";
+  std::printf("%s%s\n", options.config ? options.config->c_str() : "Example config, Llama 3.1 8B", model.c_str());
   for (const LayerRope& layer : read.layers) {
     std::printf("\n");
-    if (!layer.layer_type.empty()) std::printf("== %s ==\n", layer.layer_type.c_str());
+    if (!layer.layer_type.empty()) std::printf("== %s ==\n", printable(layer.layer_type).c_str());
     if (layer.rope) {
       print_rope(picture_of(*layer.rope, options.length), options.all);
     } else {
@@ -177,7 +192,7 @@ void print_for_people(const HuggingFaceRope& read, const Options& options) {
     for (const std::int64_t index : read.layers_without_rope) std::printf(" %lld", static_cast<long long>(index));
     std::printf("\n");
   }
-  for (const std::string& note : read.notes) std::printf("\nnote: %s\n", note.c_str());
+  for (const std::string& note : read.notes) std::printf("\nnote: %s\n", printable(note).c_str());
 }
 
 // ---- for machines ----
@@ -191,6 +206,7 @@ nlohmann::ordered_json rope_json(const Picture& picture) {
                                 {"theta", rope.theta},
                                 {"scaling", scaling},
                                 {"attention_factor", picture.attention_factor},
+                                {"score_correction", rope_score_scale(rope, 1)},
                                 {"head_dim", rope.head_dim},
                                 {"rotary_dim", rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim},
                                 {"pairing", pairing_name(rope.pairing)},
@@ -228,14 +244,16 @@ void add_rope(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command->add_option("--config", options->config, "A Hugging Face config.json, or its folder (default: an example)");
   command->add_option("--length", options->length, "Context length in tokens (default: the original one)")
-      ->check([](const std::string& text) {
-        return CLI::Number(text).empty() && std::stod(text) >= 1.0 ? "" : text + ", expected 1 or more";
+      ->check([](const std::string& text) -> std::string {
+        std::int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        return whole && value >= 1 && value <= kLongest ? "" : text + ", expected a whole number from 1 to 2^40";
       });
   command->add_flag("--all", options->all, "A row for every pair");
   command->add_flag("--json", options->json, "For machines");
   command->callback([options] {
-    const HuggingFaceRope read =
-        options->config.empty() ? read_rope_config(kExample) : load_rope_config(options->config);
+    const HuggingFaceRope read = options->config ? load_rope_config(*options->config) : read_rope_config(kExample);
     options->json ? print_for_machines(read, *options) : print_for_people(read, *options);
   });
 }

@@ -37,7 +37,14 @@ std::string number(double value, int digits) {
   return text;
 }
 
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 std::string tokens(double value) {
+  if (value > 1e15) return number(value, 5);
   return value < 1000.0 ? number(value, 5) : count(static_cast<std::int64_t>(std::llround(value)));
 }
 

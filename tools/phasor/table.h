@@ -21,6 +21,9 @@ class Table {
 
 std::string number(double value, int digits = 6);  // 0.000115478, 500000
 std::string tokens(double value);                  // 6.2832, 65,750
-std::string count(std::int64_t value);             // 131,072
+// Text from a file, with control characters shown as ?, so that it cannot steer the terminal.
+std::string printable(std::string text);
+
+std::string count(std::int64_t value);  // 131,072
 
 }  // namespace phasor::tool

@@ -100,7 +100,7 @@ void check_rotation(std::vector<Check>& checks) {
   const Tensor<float, 4> back = rotated(turned, config, 7, Rotation::transpose);
   checks.push_back(at_most("forward, then transpose: change of x", largest_difference(back, x), 2e-6));
   checks.push_back(
-      near("<Rx, y> against <x, R'y>", dot(turned, y), dot(x, rotated(y, config, 7, Rotation::transpose)), 1e-3));
+      near("<Rx, y> against <x, R'y>", dot(turned, y), dot(x, rotated(y, config, 7, Rotation::transpose)), 1e-4));
 }
 
 void check_pairings(std::vector<Check>& checks) {
@@ -119,8 +119,7 @@ void check_pairings(std::vector<Check>& checks) {
 }
 
 void check_scalings(std::vector<Check>& checks) {
-  checks.push_back(
-      near("NTK-aware theta, factor 4", ntk_aware_theta(10000, 4, 128), 10000 * std::pow(4.0, 128.0 / 126.0), 1e-6));
+  checks.push_back(near("NTK-aware theta, factor 4", ntk_aware_theta(10000, 4, 128), 40889.942432, 1e-6));
   RopeConfig dynamic{.head_dim = 128, .scaling = {.type = "dynamic", .factor = 2.0}, .max_position_embeddings = 2048};
   checks.push_back(near("dynamic theta at twice the length",
                         std::pow(rope_frequencies(dynamic, 4096).inv_freq[1], -64.0), 30527.74, 5e-3));

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace phasor {
 
@@ -28,12 +30,21 @@ ShapeText<Rank> shape_text(const std::array<std::int64_t, Rank>& shape) {
   return {shape};
 }
 
+// Numbers with as few digits as tell them apart from their neighbours: 0.7, not 0.69999999999999996.
+inline void append(std::ostringstream& text, double value) {
+  char digits[32];
+  text << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+template <class Part>
+void append(std::ostringstream& text, const Part& part) {
+  text << part;
+}
+
 template <class... Parts>
 [[noreturn]] void fail(const char* function, const Parts&... parts) {
   std::ostringstream text;
-  text.precision(17);
   text << '[' << function << "] ";
-  (text << ... << parts);
+  (append(text, parts), ...);
   throw std::invalid_argument(text.str());
 }
 

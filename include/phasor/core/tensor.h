@@ -24,13 +24,15 @@ template <std::size_t Rank>
 std::int64_t element_count(const std::array<std::int64_t, Rank>& shape) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 16;
   std::int64_t count = 1;
+  bool empty = false;
   for (const std::int64_t size : shape) {
     PHASOR_CHECK(size >= 0, "Tensor", "shape: ", shape_text(shape), ", expected no negative size");
     PHASOR_CHECK(size == 0 || count <= kMost / size, "Tensor", "shape: ", shape_text(shape),
                  ", expected fewer elements than memory can address");
-    count *= size;
+    empty = empty || size == 0;
+    count *= std::max<std::int64_t>(size, 1);  // strides of an empty tensor must not overflow either
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 // Strides of row-major memory without gaps.
@@ -80,16 +82,18 @@ struct TensorView {
 
   // The same memory with two dimensions exchanged: [B, T, H, D] memory seen as [B, H, T, D].
   TensorView transposed(std::size_t a, std::size_t b) const {
+    PHASOR_CHECK(a < Rank && b < Rank, "transposed", "dimensions: ", a, " and ", b, ", expected below ", Rank);
     TensorView result = *this;
-    std::swap(result.shape.at(a), result.shape.at(b));
-    std::swap(result.strides.at(a), result.strides.at(b));
+    std::swap(result.shape[a], result.shape[b]);
+    std::swap(result.strides[a], result.strides[b]);
     return result;
   }
 
   // Indices first .. first + count - 1 of one dimension.
   TensorView slice(std::size_t dimension, std::int64_t first, std::int64_t count) const {
-    PHASOR_CHECK(first >= 0 && count >= 0 && first <= shape.at(dimension) - count, "slice", "range: first ", first,
-                 ", count ", count, ", expected within size ", shape.at(dimension));
+    PHASOR_CHECK(dimension < Rank, "slice", "dimension: ", dimension, ", expected below ", Rank);
+    PHASOR_CHECK(first >= 0 && count >= 0 && first <= shape[dimension] - count, "slice", "range: first ", first,
+                 ", count ", count, ", expected within size ", shape[dimension]);
     TensorView result = *this;
     result.data += first * strides[dimension];
     result.shape[dimension] = count;

@@ -14,8 +14,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "phasor/core/check.h"
 #include "phasor/position/plan.h"
 
 namespace phasor {

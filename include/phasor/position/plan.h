@@ -75,6 +75,9 @@ struct PlanGradient {
   std::optional<Tensor<float, 2>> bias;  // shaped as plan.bias->table
 };
 
+// Positions may be negative; none may be further than 2^40 from 0, where an angle in double is right to 1e-4.
+void check_positions(const char* function, std::int64_t position);
+
 // Positions first, first + 1, ... of one sequence, [1, 1, T]: what most callers need.
 Tensor<std::int64_t, 3> consecutive_positions(std::int64_t count, std::int64_t first = 0);
 
