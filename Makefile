@@ -56,7 +56,7 @@ fuzz: ## Feed the config reader malformed input for FUZZ_SECONDS (30)
 goldens: ## Rewrite the golden files from Hugging Face transformers (downloads torch)
 	@scripts/packages goldens
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet torch transformers numpy
+	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
 
 clean: ## Remove everything that was built

@@ -20,5 +20,5 @@ configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake
 write_basic_package_version_file(phasor-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/phasor-config.cmake ${PROJECT_BINARY_DIR}/phasor-config-version.cmake
         DESTINATION ${package_dir} COMPONENT core)
-install(FILES include/phasor/phasor.h include/phasor/version.h
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT core)
+install(FILES include/phasor/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT core)
+install(FILES include/phasor/phasor.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT position)

@@ -46,6 +46,13 @@ Tensor<std::complex<float>, 2> precompute_freqs_cis(std::int64_t dim, std::int64
   return result;
 }
 
+WideTable wide_table(const RopeConfig& config, TensorView<const std::int64_t, 2> position_ids) {
+  const auto [batch, tokens] = position_ids.shape;
+  const TensorView<const std::int64_t, 3> positions(position_ids.data, {1, batch, tokens},
+                                                    {0, position_ids.strides[0], position_ids.strides[1]});
+  return std::visit([](const auto& table) { return full_width(table); }, rotary_table(config, positions));
+}
+
 WideTable full_width(const HalfTable& table) { return widen(table); }
 WideTable full_width(const AdjacentTable& table) { return widen(table); }
 

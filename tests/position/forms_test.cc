@@ -57,6 +57,18 @@ TEST(Forms, FullWidthRepeatsEachAngle) {
     }
 }
 
+TEST(Forms, WideTableFromPositionIds) {  // cos, sin of shape (bs, seq, head_dim)
+  Tensor<std::int64_t, 2> position_ids({2, 3});
+  for (std::int64_t i = 0; i < 6; i++) position_ids.data()[i] = 10 * i;
+  const WideTable wide = wide_table({.head_dim = 128, .theta = 1e6}, position_ids.view());
+  ASSERT_EQ(wide.cos.shape(), (Shape<3>{2, 3, 128}));
+  for (const std::int64_t channel : {5, 69}) {
+    const double angle = 40.0 * std::pow(1e6, -2.0 * 5.0 / 128.0);
+    EXPECT_NEAR(wide.cos(1, 1, channel), std::cos(angle), 6e-8);
+    EXPECT_NEAR(wide.sin(1, 1, channel), std::sin(angle), 6e-8);
+  }
+}
+
 TEST(Forms, RotateHalfFormula) {
   const Tensor<float, 4> x = random_heads({2, 3, 5, 8}, 2);
   const Tensor<float, 4> turned = rotate_half(x.view());

@@ -16,11 +16,16 @@ AdjacentTable generate_rope_embeddings(std::int64_t seq_len, std::int64_t head_d
 // LLaMA's complex form for adjacent pairs: entry (t, i) is exp(j t theta^(-2i/dim)), [end, dim/2].
 Tensor<std::complex<float>, 2> precompute_freqs_cis(std::int64_t dim, std::int64_t end, double theta = 10000.0);
 
-// As wide as the rotated channels, [B, T, R], each channel with the angle of its pair: what Hugging Face's rotary
-// embeddings return for position_ids [B, T].
+// As wide as the rotated channels, [B, T, R], each channel with the angle of its pair.
 struct WideTable {
   Tensor<float, 3> cos, sin;
 };
+
+// What Hugging Face's rotary embeddings (Qwen3RotaryEmbedding and its like) return for position_ids [B, T], and
+// MiniMind's precompute_freqs_cis for 0 .. T - 1.
+WideTable wide_table(const RopeConfig& config, TensorView<const std::int64_t, 2> position_ids);
+
+// The same from a table.
 WideTable full_width(const HalfTable& table);      // cat(angles, angles)
 WideTable full_width(const AdjacentTable& table);  // repeat_interleave(angles, 2)
 

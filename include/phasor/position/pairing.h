@@ -19,19 +19,27 @@ std::vector<std::int64_t> pairing_permutation(Pairing to, std::int64_t head_dim,
 // The rows [heads * head_dim, ...] of a projection from the other pairing, in pairing `to`. Rank 2: a weight; rank 1: a
 // bias, or with heads = 1 the weight of a per-head norm.
 template <class T, int Rank>
-Tensor<T, Rank> convert_pairing(const Tensor<T, Rank>& rows, std::int64_t heads, Pairing to,
-                                std::int64_t rotary_dim = 0) {
-  PHASOR_CHECK(heads >= 1 && rows.shape()[0] % heads == 0, "convert_pairing", "rows: shape ", shape_text(rows.shape()),
+requires(Rank == 1 || Rank == 2) Tensor<T, Rank> convert_pairing(TensorView<const T, Rank> rows, std::int64_t heads,
+                                                                 Pairing to, std::int64_t rotary_dim = 0) {
+  PHASOR_CHECK(heads >= 1 && rows.shape[0] % heads == 0, "convert_pairing", "rows: shape ", shape_text(rows.shape),
                ", expected the first size to be a multiple of heads ", heads);
-  const std::int64_t head_dim = rows.shape()[0] / heads;
+  const std::int64_t head_dim = rows.shape[0] / heads;
   const std::vector<std::int64_t> permutation = pairing_permutation(to, head_dim, rotary_dim);
-  const std::int64_t width = rows.shape()[0] == 0 ? 0 : rows.size() / rows.shape()[0];
-  Tensor<T, Rank> result(rows.shape());
-  for (std::int64_t row = 0; row < rows.shape()[0]; row++) {
+  Tensor<T, Rank> result(rows.shape);
+  for (std::int64_t row = 0; row < rows.shape[0]; row++) {
     const std::int64_t from = row / head_dim * head_dim + permutation[static_cast<std::size_t>(row % head_dim)];
-    std::copy_n(rows.data() + from * width, width, result.data() + row * width);
+    if constexpr (Rank == 1) {
+      result(row) = rows(from);
+    } else {
+      for (std::int64_t c = 0; c < rows.shape[1]; c++) result(row, c) = rows(from, c);
+    }
   }
   return result;
+}
+template <class T, int Rank>
+Tensor<T, Rank> convert_pairing(const Tensor<T, Rank>& rows, std::int64_t heads, Pairing to,
+                                std::int64_t rotary_dim = 0) {
+  return convert_pairing(rows.view(), heads, to, rotary_dim);
 }
 
 }  // namespace phasor
