@@ -58,6 +58,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers (downloads t
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
+	$(VENV)/bin/python tests/golden/make_models.py
 
 clean: ## Remove everything that was built
 	rm -rf build

@@ -173,6 +173,36 @@ TEST(RopeGoldens, DynamicHasNoMemory) {
   }
 }
 
+// Every model type that transformers knows, by its default configuration: read to the same numbers, or refused.
+TEST(RopeGoldens, ModelTypesAreReadRightOrRefused) {
+  std::size_t read = 0;
+  std::string refused_types;
+  for (const Json& golden : read_golden("models.json")) {
+    const std::string model = golden["config"]["model_type"];
+    SCOPED_TRACE(model);
+    HuggingFaceRope rope;
+    try {
+      rope = read_rope_config(golden["config"].dump());
+    } catch (const std::invalid_argument& error) {
+      refused_types += "\n  " + std::string(error.what()).substr(0, 160);
+      continue;
+    }
+    read++;
+    for (const auto& [layer_type, list] : golden["inv_freq"].items()) {
+      RopeConfig config = rope.rope(layer_type);
+      if (!golden["pairing"].is_null()) {
+        EXPECT_EQ(std::string(pairing_name(config.pairing)), golden["pairing"].get<std::string>());
+      }
+      config.angles = Angles::float32;
+      std::vector<float> expected = floats(list), found;
+      if (config.axes == AxisLayout::axial) expected.insert(expected.end(), expected.begin(), expected.end());
+      for (const double w : rope_frequencies(config).inv_freq) found.push_back(static_cast<float>(w));
+      EXPECT_EQ(found, expected);
+    }
+  }
+  EXPECT_GE(read, 159u) << "refused:" << refused_types;
+}
+
 TEST(OtherGoldens, AlibiSlopes) {
   for (const auto& [model, by_heads] : rope_goldens()["slopes"].items())
     for (const auto& [heads, list] : by_heads.items()) {

@@ -9,12 +9,14 @@
 
 namespace phasor {
 
+inline nlohmann::json read_golden(const char* name) {
+  std::ifstream file(std::string(PHASOR_SOURCE_DIR) + "/tests/golden/" + name);
+  if (!file) throw std::runtime_error(std::string("tests/golden/") + name + " is missing");
+  return nlohmann::json::parse(file);
+}
+
 inline const nlohmann::json& rope_goldens() {
-  static const nlohmann::json goldens = [] {
-    std::ifstream file(PHASOR_SOURCE_DIR "/tests/golden/rope.json");
-    if (!file) throw std::runtime_error("tests/golden/rope.json is missing");
-    return nlohmann::json::parse(file);
-  }();
+  static const nlohmann::json goldens = read_golden("rope.json");
   return goldens;
 }
 

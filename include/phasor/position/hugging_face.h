@@ -2,7 +2,7 @@
 //
 // Old keys (rope_theta, rope_scaling with type or rope_type, partial_rotary_factor, original_max_position_embeddings)
 // and new ones (rope_parameters, also nested by layer type) are read, with the defaults and aliases that transformers
-// 5.22 has for some eighty model types. A model type that is not known is read with a note of what was assumed; one
+// 5.22 has for some hundred model types. A model type that is not known is read with a note of what was assumed; one
 // known to rotate by rules of its own is refused. Reading is strict: an unknown type, a missing or ill-typed key, a
 // factor below 1, a list of the wrong length, a duplicate key is an error that names the key, the value and what is
 // allowed. One difference: partial_rotary_factor always counts, while transformers ignores it for type "default" in
