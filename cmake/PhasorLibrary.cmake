@@ -7,6 +7,10 @@ target_compile_options(phasor_compiler INTERFACE -ffp-contract=off -Wall -Wextra
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(phasor_compiler INTERFACE -Wno-restrict)  # false alarms on std::string (GCC bug 105651)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  # It takes a reference returned beside a temporary argument for a reference to the temporary.
+  target_compile_options(phasor_compiler INTERFACE -Wno-dangling-reference)
+endif()
 if(PHASOR_WARNINGS_AS_ERRORS)
   target_compile_options(phasor_compiler INTERFACE -Werror)
 endif()

@@ -3,7 +3,7 @@
 
 int main() {
   const phasor::Tensor<float, 4> x({1, 1, 4, 8});
-#ifdef MIX_PAIRINGS
+#if MIX_PAIRINGS
   phasor::apply_rotary_pos_emb(x.view(), phasor::generate_rope_embeddings(4, 8));
 #else
   const auto positions = phasor::consecutive_positions(4);
