@@ -428,15 +428,14 @@ HuggingFaceRope load_rope_config(const std::filesystem::path& file) {
   constexpr const char* kLoad = "load_rope_config";
   std::error_code error;
   const std::filesystem::path path = std::filesystem::is_directory(file, error) ? file / "config.json" : file;
-  const std::uintmax_t size =
-      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
   std::ifstream stream(path, std::ios::binary);
-  PHASOR_CHECK(stream.good() && !error, kLoad, "file: ", path.string(), " cannot be read");
-  PHASOR_CHECK(size <= kLargestConfig, kLoad, "file: ", path.string(), " has ", size, " bytes, expected at most ",
-               kLargestConfig);
-  std::string text(size, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(size));
-  PHASOR_CHECK(static_cast<std::uintmax_t>(stream.gcount()) == size, kLoad, "file: ", path.string(), " cannot be read");
+  PHASOR_CHECK(stream.good(), kLoad, "file: ", path.string(), " cannot be read");
+  std::string text;  // in pieces, since a pipe does not tell its size
+  for (std::array<char, 4096> piece{}; text.size() <= kLargestConfig && stream;) {
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  PHASOR_CHECK(!stream.bad(), kLoad, "file: ", path.string(), " cannot be read");
   return read_rope_config(text);
 }
 
