@@ -58,6 +58,15 @@ struct RelativeBias {
   std::int64_t first_distance = 0;
 };
 
+// A bias table seen by kernels.
+struct RelativeBiasView {
+  TensorView<const float, 2> table;  // [H, span]
+  std::int64_t first_distance = 0;
+
+  RelativeBiasView(TensorView<const float, 2> values, std::int64_t first) : table(values), first_distance(first) {}
+  RelativeBiasView(const RelativeBias& bias) : RelativeBiasView(bias.table.view(), bias.first_distance) {}
+};
+
 struct PositionPlan {
   std::optional<Tensor<float, 3>> add;  // [B or 1, T, C]
   std::optional<AnyRotaryTable> rotate_q;

@@ -1,0 +1,113 @@
+// Attention: out = softmax(scores) v, forward and backward, in memory that grows with S, never with S x S.
+//
+//   score(i, j) = cap(scale * rotate(q_i) . rotate(k_j)) + key_bias(j) + relative_bias(j - p_i) + mask(i, j)
+//
+// in this order: scale, softcap, biases, masks, softmax. Tensors are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
+// and out [B, H, T, E]; H is a multiple of G (grouped queries: head h reads key head h / (H / G)); D and E are 1 to
+// 512. Outer strides are free, so [B, T, H, D] memory works through transposed(1, 2). Elements are float, bf16 or
+// f16; arithmetic is float.
+//
+// Results are the same bits for any number of threads. A query that sees no key gives 0, with log-sum-exp -infinity.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "phasor/core/dtype.h"
+#include "phasor/core/tensor.h"
+#include "phasor/position/plan.h"
+
+namespace phasor {
+
+// A query at p sees the keys p - left < j < p + right, so Window(256) counts as Hugging Face's sliding_window = 256.
+struct Window {
+  static constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+  std::int64_t left = kUnbounded, right = kUnbounded;
+
+  constexpr Window() = default;
+  constexpr Window(std::int64_t both) : left(both), right(both) {}
+  constexpr Window(std::int64_t to_the_left, std::int64_t to_the_right) : left(to_the_left), right(to_the_right) {}
+};
+
+// Each weight is dropped with probability `rate`, the others grow by 1 / (1 - rate). Whether weight (b, h, i, j) is
+// dropped depends on the seed and these four numbers only, so the backward pass meets the same ones.
+struct Dropout {
+  double rate = 0.0;  // in [0, 1)
+  std::uint64_t seed = 0;
+};
+
+// Everything is optional; a view without data is absent.
+struct AttentionOptions {
+  std::optional<double> scale;  // 1/sqrt(D) when not given
+
+  // Where queries stand: query i of sequence b at p = query_offsets[b] + i. One number for all, one for each
+  // sequence, or none: then S - T, so that the last query stands at the last key.
+  std::span<const std::int64_t> query_offsets;
+  bool causal = false;  // a query at p sees the keys j <= p
+  Window window;
+  std::span<const std::int64_t> key_lengths;  // for each sequence: it has only these first keys; moves no diagonal
+
+  // Ragged batches: B = 1, and sequence s has the queries query_starts[s] .. query_starts[s + 1] - 1 and the keys
+  // key_starts[s] .. key_starts[s + 1] - 1 (cumulative lengths, one more than there are sequences). Offsets, lengths,
+  // causal and window then count within each sequence.
+  std::span<const std::int64_t> query_starts, key_starts;
+
+  // Masks [B or 1, H or 1, T or 1, S or 1]: true where the query may see the key; a number added to the score.
+  TensorView<const bool, 4> visible;
+  TensorView<const float, 4> mask;
+
+  TensorView<const float, 3> key_bias;            // [B or 1, G or 1, S], added to the score
+  std::optional<RelativeBiasView> relative_bias;  // [H, span] by distance j - p: ALiBi, T5, learned relative
+  std::optional<RotaryView> rotate_q, rotate_k;   // rows are tokens: row i turns q_i, row j turns k_j
+  double softcap = 0.0;                           // c > 0: scores become c tanh(score / c)
+  std::span<const float> sinks;                   // [H]: a score that takes its share of the softmax, with value 0
+  Dropout dropout;
+};
+
+template <Element T>
+struct AttentionOutput {
+  TensorView<T, 4> out;          // [B, H, T, E]
+  TensorView<float, 3> lse;      // [B, H, T], optional: log of the sum of exp(score), the sink included
+  TensorView<float, 4> weights;  // [B, H, T, S], optional: softmax(scores), after dropout
+};
+
+// What the backward pass reads besides q, k and v: results of the forward pass, and the gradient of the loss by them.
+template <Element T>
+struct AttentionResult {
+  TensorView<const T, 4> out;
+  TensorView<const float, 3> lse;
+  TensorView<const T, 4> grad_out;
+  TensorView<const float, 3> grad_lse;  // optional
+};
+
+// Gradients of the loss, written over what was there; those without data are not computed, except q, k and v.
+template <Element T>
+struct AttentionGradients {
+  TensorView<T, 4> q, k, v;
+  TensorView<float, 4> mask;           // shaped as options.mask: summed over its broadcast dimensions
+  TensorView<float, 3> key_bias;       // shaped as options.key_bias
+  TensorView<float, 2> relative_bias;  // [H, span]
+  TensorView<float, 1> sinks;          // [H]
+};
+
+void attention_forward(TensorView<const float, 4> q, TensorView<const float, 4> k, TensorView<const float, 4> v,
+                       const AttentionOutput<float>& output, const AttentionOptions& options = {});
+void attention_forward(TensorView<const bf16, 4> q, TensorView<const bf16, 4> k, TensorView<const bf16, 4> v,
+                       const AttentionOutput<bf16>& output, const AttentionOptions& options = {});
+void attention_forward(TensorView<const f16, 4> q, TensorView<const f16, 4> k, TensorView<const f16, 4> v,
+                       const AttentionOutput<f16>& output, const AttentionOptions& options = {});
+
+// The options must be those of the forward pass.
+void attention_backward(TensorView<const float, 4> q, TensorView<const float, 4> k, TensorView<const float, 4> v,
+                        const AttentionResult<float>& result, const AttentionGradients<float>& gradients,
+                        const AttentionOptions& options = {});
+void attention_backward(TensorView<const bf16, 4> q, TensorView<const bf16, 4> k, TensorView<const bf16, 4> v,
+                        const AttentionResult<bf16>& result, const AttentionGradients<bf16>& gradients,
+                        const AttentionOptions& options = {});
+void attention_backward(TensorView<const f16, 4> q, TensorView<const f16, 4> k, TensorView<const f16, 4> v,
+                        const AttentionResult<f16>& result, const AttentionGradients<f16>& gradients,
+                        const AttentionOptions& options = {});
+
+}  // namespace phasor

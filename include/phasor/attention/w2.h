@@ -1,0 +1,66 @@
+// Wasserstein-2 attention: tokens are diagonal Gaussians N(mean, diag(sigma^2)), and scores are minus the squared
+// 2-Wasserstein distance,
+//
+//   score(i, j) = -(|R q_mean_i - R k_mean_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + 1e-6)
+//
+// with R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. Row-constant terms cancel in the
+// softmax, so this is dot-product attention on the streams side by side, with a key bias: the same kernel, O(S) memory.
+// The mean key is subtracted from q and k first, which changes no distance and keeps digits (docs/numerics.md).
+#pragma once
+
+#include "phasor/attention/attention.h"
+
+namespace phasor {
+
+constexpr double kTauEpsilon = 1e-6;
+
+// Two streams of the same shape. Of q and k: mean and standard deviation sigma. Of v and out: mean and whatever is to
+// be averaged beside it (the log of the variance, in the W2 transformer).
+template <class T>
+struct W2Streams {
+  TensorView<T, 4> mean, spread;
+};
+
+template <Element T>
+struct W2Output {
+  W2Streams<T> out;              // [B, H, T, E] each
+  TensorView<float, 3> lse;      // optional, of the scores as written above
+  TensorView<float, 4> weights;  // optional
+};
+
+template <Element T>
+struct W2Result {
+  W2Streams<const T> out;
+  TensorView<const float, 3> lse;
+  W2Streams<const T> grad_out;
+  TensorView<const float, 3> grad_lse;  // optional
+};
+
+template <Element T>
+struct W2Gradients {
+  W2Streams<T> q, k, v;
+  double* tau = nullptr;  // optional
+  TensorView<float, 4> mask;
+  TensorView<float, 3> key_bias;
+  TensorView<float, 2> relative_bias;
+};
+
+// options.scale, softcap and sinks have no meaning here and are refused. tau is finite.
+void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
+                          const W2Output<float>& output, const AttentionOptions& options = {});
+void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
+                          const W2Output<bf16>& output, const AttentionOptions& options = {});
+void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
+                          const W2Output<f16>& output, const AttentionOptions& options = {});
+
+void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
+                           const W2Result<float>& result, const W2Gradients<float>& gradients,
+                           const AttentionOptions& options = {});
+void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
+                           const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
+                           const AttentionOptions& options = {});
+void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
+                           const W2Result<f16>& result, const W2Gradients<f16>& gradients,
+                           const AttentionOptions& options = {});
+
+}  // namespace phasor
