@@ -40,56 +40,56 @@ struct Dropout {
 
 // Everything is optional; a view without data is absent.
 struct AttentionOptions {
-  std::optional<double> scale;  // 1/sqrt(D) when not given
+  std::optional<double> scale{};  // 1/sqrt(D) when not given
 
   // Where queries stand: query i of sequence b at p = query_offsets[b] + i. One number for all, one for each
   // sequence, or none: then S - T, so that the last query stands at the last key.
-  std::span<const std::int64_t> query_offsets;
+  std::span<const std::int64_t> query_offsets{};
   bool causal = false;  // a query at p sees the keys j <= p
-  Window window;
-  std::span<const std::int64_t> key_lengths;  // for each sequence: it has only these first keys; moves no diagonal
+  Window window{};
+  std::span<const std::int64_t> key_lengths{};  // for each sequence: it has only these first keys; moves no diagonal
 
   // Ragged batches: B = 1, and sequence s has the queries query_starts[s] .. query_starts[s + 1] - 1 and the keys
   // key_starts[s] .. key_starts[s + 1] - 1 (cumulative lengths, one more than there are sequences). Offsets, lengths,
   // causal and window then count within each sequence.
-  std::span<const std::int64_t> query_starts, key_starts;
+  std::span<const std::int64_t> query_starts{}, key_starts{};
 
   // Masks [B or 1, H or 1, T or 1, S or 1]: true where the query may see the key; a number added to the score.
-  TensorView<const bool, 4> visible;
-  TensorView<const float, 4> mask;
+  TensorView<const bool, 4> visible{};
+  TensorView<const float, 4> mask{};
 
-  TensorView<const float, 3> key_bias;            // [B or 1, G or 1, S], added to the score
-  std::optional<RelativeBiasView> relative_bias;  // [H, span] by distance j - p: ALiBi, T5, learned relative
-  std::optional<RotaryView> rotate_q, rotate_k;   // rows are tokens: row i turns q_i, row j turns k_j
-  double softcap = 0.0;                           // c > 0: scores become c tanh(score / c)
-  std::span<const float> sinks;                   // [H]: a score that takes its share of the softmax, with value 0
-  Dropout dropout;
+  TensorView<const float, 3> key_bias{};             // [B or 1, G or 1, S], added to the score
+  std::optional<RelativeBiasView> relative_bias{};   // [H, span] by distance j - p: ALiBi, T5, learned relative
+  std::optional<RotaryView> rotate_q{}, rotate_k{};  // rows are tokens: row i turns q_i, row j turns k_j
+  double softcap = 0.0;                              // c > 0: scores become c tanh(score / c)
+  std::span<const float> sinks{};                    // [H]: a score that takes its share of the softmax, with value 0
+  Dropout dropout{};
 };
 
 template <Element T>
 struct AttentionOutput {
-  TensorView<T, 4> out;          // [B, H, T, E]
-  TensorView<float, 3> lse;      // [B, H, T], optional: log of the sum of exp(score), the sink included
-  TensorView<float, 4> weights;  // [B, H, T, S], optional: softmax(scores), after dropout
+  TensorView<T, 4> out{};          // [B, H, T, E]
+  TensorView<float, 3> lse{};      // [B, H, T], optional: log of the sum of exp(score), the sink included
+  TensorView<float, 4> weights{};  // [B, H, T, S], optional: softmax(scores), after dropout
 };
 
 // What the backward pass reads besides q, k and v: results of the forward pass, and the gradient of the loss by them.
 template <Element T>
 struct AttentionResult {
-  TensorView<const T, 4> out;
-  TensorView<const float, 3> lse;
-  TensorView<const T, 4> grad_out;
-  TensorView<const float, 3> grad_lse;  // optional
+  TensorView<const T, 4> out{};
+  TensorView<const float, 3> lse{};
+  TensorView<const T, 4> grad_out{};
+  TensorView<const float, 3> grad_lse{};  // optional
 };
 
 // Gradients of the loss, written over what was there; those without data are not computed, except q, k and v.
 template <Element T>
 struct AttentionGradients {
-  TensorView<T, 4> q, k, v;
-  TensorView<float, 4> mask;           // shaped as options.mask: summed over its broadcast dimensions
-  TensorView<float, 3> key_bias;       // shaped as options.key_bias
-  TensorView<float, 2> relative_bias;  // [H, span]
-  TensorView<float, 1> sinks;          // [H]
+  TensorView<T, 4> q{}, k{}, v{};
+  TensorView<float, 4> mask{};           // shaped as options.mask: summed over its broadcast dimensions
+  TensorView<float, 3> key_bias{};       // shaped as options.key_bias
+  TensorView<float, 2> relative_bias{};  // [H, span]
+  TensorView<float, 1> sinks{};          // [H]
 };
 
 void attention_forward(TensorView<const float, 4> q, TensorView<const float, 4> k, TensorView<const float, 4> v,

@@ -18,31 +18,31 @@ constexpr double kTauEpsilon = 1e-6;
 // be averaged beside it (the log of the variance, in the W2 transformer).
 template <class T>
 struct W2Streams {
-  TensorView<T, 4> mean, spread;
+  TensorView<T, 4> mean{}, spread{};
 };
 
 template <Element T>
 struct W2Output {
-  W2Streams<T> out;              // [B, H, T, E] each
-  TensorView<float, 3> lse;      // optional, of the scores as written above
-  TensorView<float, 4> weights;  // optional
+  W2Streams<T> out{};              // [B, H, T, E] each
+  TensorView<float, 3> lse{};      // optional, of the scores as written above
+  TensorView<float, 4> weights{};  // optional
 };
 
 template <Element T>
 struct W2Result {
-  W2Streams<const T> out;
-  TensorView<const float, 3> lse;
-  W2Streams<const T> grad_out;
-  TensorView<const float, 3> grad_lse;  // optional
+  W2Streams<const T> out{};
+  TensorView<const float, 3> lse{};
+  W2Streams<const T> grad_out{};
+  TensorView<const float, 3> grad_lse{};  // optional
 };
 
 template <Element T>
 struct W2Gradients {
-  W2Streams<T> q, k, v;
+  W2Streams<T> q{}, k{}, v{};
   double* tau = nullptr;  // optional
-  TensorView<float, 4> mask;
-  TensorView<float, 3> key_bias;
-  TensorView<float, 2> relative_bias;
+  TensorView<float, 4> mask{};
+  TensorView<float, 3> key_bias{};
+  TensorView<float, 2> relative_bias{};
 };
 
 // options.scale, softcap and sinks have no meaning here and are refused. tau is finite.
