@@ -1,0 +1,32 @@
+#include "phasor/attention/attention.h"
+
+#include "call.h"
+
+namespace phasor {
+namespace {
+
+template <class T>
+void forward(const TensorView<const T, 4>& q, const TensorView<const T, 4>& k, const TensorView<const T, 4>& v,
+             const AttentionOutput<T>& output, const AttentionOptions& options) {
+  const detail::AttentionCall call = detail::make_call("attention_forward", q, k, v, options);
+  const detail::ForwardOutput any{output.out, output.lse, output.weights};
+  detail::check_forward("attention_forward", call, any);
+  detail::forward(call, any);
+}
+
+}  // namespace
+
+void attention_forward(TensorView<const float, 4> q, TensorView<const float, 4> k, TensorView<const float, 4> v,
+                       const AttentionOutput<float>& output, const AttentionOptions& options) {
+  forward(q, k, v, output, options);
+}
+void attention_forward(TensorView<const bf16, 4> q, TensorView<const bf16, 4> k, TensorView<const bf16, 4> v,
+                       const AttentionOutput<bf16>& output, const AttentionOptions& options) {
+  forward(q, k, v, output, options);
+}
+void attention_forward(TensorView<const f16, 4> q, TensorView<const f16, 4> k, TensorView<const f16, 4> v,
+                       const AttentionOutput<f16>& output, const AttentionOptions& options) {
+  forward(q, k, v, output, options);
+}
+
+}  // namespace phasor

@@ -1,0 +1,185 @@
+// What forward and backward share: a block of queries staged as panels, and the walk over the blocks of keys it sees.
+#if defined(PHASOR_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PHASOR_ATTENTION_BLOCK_INL_H_
+#undef PHASOR_ATTENTION_BLOCK_INL_H_
+#else
+#define PHASOR_ATTENTION_BLOCK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "arena.h"
+#include "job.h"
+#include "rows.h"
+#include "scores-inl.h"
+#include "simd/exp2-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of a tensor as floats, zero past the last row up to whole panels and past the last channel up to whole squares.
+struct StagedRows {
+  float* data = nullptr;
+  size_t stride = 0, channels = 0;
+};
+
+inline size_t WholePanels(int64_t queries) { return (static_cast<size_t>(queries) + kPanel - 1) / kPanel * kPanel; }
+
+inline StagedRows TakeRows(detail::Arena& arena, int64_t queries, int64_t channels) {
+  const size_t stride = WholeSquares(static_cast<size_t>(channels));
+  return {arena.take(WholePanels(queries) * stride), stride, static_cast<size_t>(channels)};
+}
+
+inline void ReadQueries(const detail::AnyView& x, const detail::QueryBlock& block,
+                        const std::optional<RotaryView>& rotation, const StagedRows& rows) {
+  std::memset(rows.data, 0, WholePanels(block.count) * rows.stride * sizeof(float));
+  detail::read_rows(x, block.sequence->batch, block.head, block.first, block.count, rotation, rows.data,
+                    static_cast<int64_t>(rows.stride));
+}
+
+// Panels of the rows, one behind the other: [panel][WholeSquares(channels)][kPanel].
+inline void RowsToPanels(const StagedRows& rows, int64_t queries, float factor, float* HWY_RESTRICT panels) {
+  for (size_t first = 0; first < static_cast<size_t>(queries); first += kPanel)
+    RowsToPanel(rows.data + first * rows.stride, rows.stride, rows.channels, factor, panels + first * rows.stride);
+}
+
+inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first, const float* panels, size_t stride) {
+  QueryPanel panel;
+  panel.first_query = block.first + static_cast<int64_t>(first);
+  panel.position = block.position() + static_cast<int64_t>(first);
+  panel.count = std::min(kPanel, static_cast<size_t>(block.count) - first);
+  panel.q = panels + first * stride;
+  return panel;
+}
+
+// The keys that some query of the block sees, and the tables that scores need for them.
+struct SeenKeys {
+  int64_t begin = 0, end = 0;
+};
+
+inline SeenKeys KeysSeen(const detail::AttentionCall& call, const detail::QueryBlock& block) {
+  return {call.first_seen(block.position()), call.end_seen(*block.sequence, block.position() + block.count - 1)};
+}
+
+inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& block, const SeenKeys& seen,
+                           detail::Arena& arena) {
+  Scoring scoring;
+  scoring.call = job.call;
+  scoring.sequence = block.sequence;
+  scoring.head = block.head;
+  scoring.key_bias = job.key_bias_row(block);
+  scoring.first_position = block.position();
+  scoring.last_key = seen.end - 1;
+  if (job.call->options.relative_bias && seen.end > seen.begin) {
+    const size_t count = static_cast<size_t>(seen.end - seen.begin + block.count) + kPanel;
+    float* relative = arena.take(count);
+    FillRelative(*job.call->options.relative_bias, scoring, count, relative);
+    scoring.relative = relative;
+  }
+  if (HasMasks(*job.call)) {
+    scoring.mask_rows = arena.take(kPanel * kMostKeys);
+    scoring.mask_tile = arena.take(kTileSize);
+  }
+  return scoring;
+}
+
+// Buffers for blocks of keys and values that have to be converted as they are met.
+struct KeyBuffers {
+  float* k = nullptr;
+  float* v = nullptr;
+};
+
+inline KeyBuffers TakeKeyBuffers(const detail::Job& job, detail::Arena& arena) {
+  const auto take = [&](const detail::KeySource& source) {
+    return source.needs_buffer() ? arena.take(kMostKeys * static_cast<size_t>(source.buffer_stride())) : nullptr;
+  };
+  return {take(job.k), take(job.v)};
+}
+
+// Calls body(KeyBlock) for the blocks of keys that the queries see, in order.
+template <class Body>
+HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock& block, const SeenKeys& seen,
+                                const KeyBuffers& buffers, const Body& body) {
+  const int64_t group = block.head / job.call->group();
+  for (int64_t first = seen.begin; first < seen.end;) {
+    const int64_t left = seen.end - first;
+    const int64_t count = left <= static_cast<int64_t>(kMostKeys) ? left : static_cast<int64_t>(kKeys);
+    const int64_t row = block.sequence->first_key + first, b = block.sequence->batch;
+    const detail::FloatRows k = job.k.rows(b, group, row, count, buffers.k);
+    const detail::FloatRows v = job.v.rows(b, group, row, count, buffers.v);
+    body(KeyBlock{first, static_cast<size_t>(count), k.data, v.data, static_cast<size_t>(k.stride),
+                  static_cast<size_t>(v.stride)});
+    first += count;
+  }
+}
+
+// tile = 2^(tile - base) lane by lane: scores to weights, once the log-sum-exp is known.
+HWY_NOINLINE void Weights(size_t rows, const float* HWY_RESTRICT base, float* HWY_RESTRICT tile) {
+  const FloatTag d;
+  const FloatVec base0 = hn::LoadU(d, base), base1 = hn::LoadU(d, base + kLanes);
+  for (size_t i = 0; i < rows; i++) {
+    float* row = tile + i * kPanel;
+    const FloatVec w0 = Exp2(d, hn::Sub(hn::LoadU(d, row), base0));
+    const FloatVec w1 = Exp2(d, hn::Sub(hn::LoadU(d, row + kLanes), base1));
+    hn::StoreU(w0, d, row);
+    hn::StoreU(w1, d, row + kLanes);
+  }
+}
+
+// panel[c] = factor * panel[c] + sum over keys of a[key][c] * tile[key]: the weighted sum of rows of values (or, for
+// gradients, of keys), channels in rows.
+HWY_NOINLINE void AddWeightedRows(size_t channels, size_t keys, const float* a, size_t a_stride,
+                                  const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
+                                  float* HWY_RESTRICT panel) {
+  const FloatTag d;
+  const FloatVec factor0 = hn::LoadU(d, factor), factor1 = hn::LoadU(d, factor + kLanes);
+  PanelProduct(
+      channels, keys,
+      [&](size_t c) {
+        return ByColumns{a + c, a_stride};
+      },
+      tile, panel,
+      [&](size_t c, size_t v)
+          HWY_ATTR { return hn::Mul(v == 0 ? factor0 : factor1, hn::LoadU(d, panel + c * kPanel + v * kLanes)); });
+}
+
+// The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
+HWY_NOINLINE void AddWeightedRowsCarefully(size_t channels, size_t keys, const float* a, size_t a_stride,
+                                           const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
+                                           float* HWY_RESTRICT panel) {
+  const FloatTag d;
+  for (size_t v = 0; v < kPanel; v += kLanes)
+    for (size_t c = 0; c < channels; c++) {
+      FloatVec sum = hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, panel + c * kPanel + v));
+      for (size_t j = 0; j < keys; j++) {
+        const FloatVec weight = hn::LoadU(d, tile + j * kPanel + v);
+        const FloatVec added = hn::MulAdd(weight, hn::Set(d, a[j * a_stride + c]), sum);
+        sum = hn::IfThenElse(hn::Eq(weight, hn::Zero(d)), sum, added);
+      }
+      hn::StoreU(sum, d, panel + c * kPanel + v);
+    }
+}
+
+// Whether one of the first `count` lanes holds a NaN.
+HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_RESTRICT panel) {
+  const FloatTag d;
+  FloatVec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  for (size_t c = 0; c < channels; c++) {
+    sum0 = hn::Add(sum0, hn::LoadU(d, panel + c * kPanel));
+    sum1 = hn::Add(sum1, hn::LoadU(d, panel + c * kPanel + kLanes));
+  }
+  HWY_ALIGN float sums[kPanel];
+  hn::Store(sum0, d, sums);
+  hn::Store(sum1, d, sums + kLanes);
+  return std::any_of(sums, sums + count, [](float sum) { return sum != sum; });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

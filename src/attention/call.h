@@ -1,0 +1,98 @@
+// One call of attention, checked and with defaults filled in: what all kernels read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "phasor/attention/attention.h"
+
+namespace phasor::detail {
+
+enum class ElementType { float32, bfloat16, float16 };
+
+template <Element T>
+constexpr ElementType element_type = std::is_same_v<T, float>  ? ElementType::float32
+                                     : std::is_same_v<T, bf16> ? ElementType::bfloat16
+                                                               : ElementType::float16;
+
+// A tensor whose element type is known at run time only, so that kernels are written once. Byte: std::byte or const.
+template <class Byte>
+struct AnyTensor {
+  Byte* data = nullptr;
+  ElementType type = ElementType::float32;
+  Shape<4> shape{}, strides{};
+
+  AnyTensor() = default;
+  template <class T>
+  AnyTensor(const TensorView<T, 4>& view)
+      : data(reinterpret_cast<Byte*>(view.data)),
+        type(element_type<std::remove_const_t<T>>),
+        shape(view.shape),
+        strides(view.strides) {}
+  template <class T>
+  TensorView<T, 4> as() const {
+    return {reinterpret_cast<T*>(data), shape, strides};
+  }
+  explicit operator bool() const { return data != nullptr; }
+};
+using AnyView = AnyTensor<const std::byte>;
+using AnyOutput = AnyTensor<std::byte>;
+
+// Queries and keys that see each other. Positions and keys count from the sequence's first key.
+struct Sequence {
+  std::int64_t batch = 0;
+  std::int64_t first_query = 0, queries = 0;
+  std::int64_t first_key = 0, keys = 0;  // those within key_lengths
+  std::int64_t offset = 0;               // the position of the first query
+};
+
+struct AttentionCall {
+  AnyView q, k, v;
+  std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
+  std::int64_t channels = 0, value_channels = 0;  // D, E
+  double scale = 1.0;
+  std::int64_t left = 0, right = 0;  // a query at p sees p - left < j < p + right; causal is right = 1
+  std::vector<Sequence> sequences;
+  AttentionOptions options;
+
+  std::int64_t group() const { return heads / key_heads; }
+  // The keys of a sequence that queries at positions first .. last see, at least one of them or all of them.
+  std::int64_t first_seen(std::int64_t position) const { return std::max<std::int64_t>(0, position - left + 1); }
+  std::int64_t end_seen(const Sequence& s, std::int64_t position) const { return std::min(s.keys, position + right); }
+};
+
+// Checks q, k, v and the options; throws naming `function`.
+AttentionCall make_call(const char* function, const AnyView& q, const AnyView& k, const AnyView& v,
+                        const AttentionOptions& options);
+
+struct ForwardOutput {
+  AnyOutput out;
+  TensorView<float, 3> lse;
+  TensorView<float, 4> weights;
+};
+
+struct BackwardInput {
+  AnyView out;
+  TensorView<const float, 3> lse;
+  AnyView grad_out;
+  TensorView<const float, 3> grad_lse;
+};
+
+struct BackwardOutput {
+  AnyOutput q, k, v;
+  TensorView<float, 4> mask;
+  TensorView<float, 3> key_bias;
+  TensorView<float, 2> relative_bias;
+  TensorView<float, 1> sinks;
+};
+
+void check_forward(const char* function, const AttentionCall& call, const ForwardOutput& output);
+void check_backward(const char* function, const AttentionCall& call, const BackwardInput& input,
+                    const BackwardOutput& output);
+
+// The kernels behind the public functions.
+void forward(const AttentionCall& call, const ForwardOutput& output);
+void backward(const AttentionCall& call, const BackwardInput& input, const BackwardOutput& output);
+
+}  // namespace phasor::detail

@@ -1,0 +1,60 @@
+// Rules for tensors that several functions share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "call.h"
+#include "phasor/core/check.h"
+
+namespace phasor::detail {
+
+template <std::size_t Rank>
+void check_rows(const char* function, const char* name, const std::array<std::int64_t, Rank>& shape,
+                const std::array<std::int64_t, Rank>& strides) {
+  PHASOR_CHECK(shape.back() <= 1 || strides.back() == 1, function, name, ": shape ", shape_text(shape),
+               " with last stride ", strides.back(), ", expected last stride 1");
+}
+
+template <std::size_t Rank>
+void check_shape(const char* function, const char* name, const std::array<std::int64_t, Rank>& shape,
+                 const std::array<std::int64_t, Rank>& expected, const char* meaning) {
+  PHASOR_CHECK(shape == expected, function, name, ": shape ", shape_text(shape), ", expected ", shape_text(expected),
+               " = ", meaning);
+}
+
+// Memory of one result each: no stride 0.
+template <std::size_t Rank>
+void check_distinct(const char* function, const char* name, const std::array<std::int64_t, Rank>& shape,
+                    const std::array<std::int64_t, Rank>& strides) {
+  for (std::size_t i = 0; i < Rank; i++)
+    PHASOR_CHECK(shape[i] <= 1 || strides[i] != 0, function, name, ": stride 0 in dimension ", i, " of shape ",
+                 shape_text(shape), ", expected an element of its own for each result");
+}
+
+// Where a tensor lies, for tests of overlap.
+struct Extent {
+  const char* name;
+  const std::byte* data;
+  std::int64_t element_bytes;
+  Shape<4> shape, strides;
+};
+
+template <class T, int Rank>
+Extent extent(const char* name, const TensorView<T, Rank>& view) {
+  Extent result{name, reinterpret_cast<const std::byte*>(view.data), sizeof(T), {1, 1, 1, 1}, {0, 0, 0, 0}};
+  std::copy(view.shape.begin(), view.shape.end(), result.shape.begin());
+  std::copy(view.strides.begin(), view.strides.end(), result.strides.begin());
+  return result;
+}
+template <class Byte>
+Extent extent(const char* name, const AnyTensor<Byte>& view) {
+  return {name, view.data, view.type == ElementType::float32 ? 4 : 2, view.shape, view.strides};
+}
+
+// Throws if the output shares memory with the other tensor. Slices of one packed tensor, as [B, T, 3, H, D], do not.
+void check_apart(const char* function, const Extent& output, const Extent& other);
+
+}  // namespace phasor::detail

@@ -1,0 +1,255 @@
+#include <cmath>
+
+#include "phasor/attention/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "forward.cc"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/highway.h>
+
+#include "block-inl.h"
+#include "dropout-inl.h"
+#include "forward.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+
+// Softmax of a panel, seen so far: lane by lane the largest score, the sum of 2^(score - max), and the factor by which
+// sums over earlier keys shrink when the largest score grows.
+struct SoftmaxLanes {
+  float* max;
+  float* sum;
+  float* factor;
+};
+
+// The largest of the rows, lane by lane; four chains a half hide the latency.
+HWY_INLINE FloatVec LargestRow(size_t rows, const float* HWY_RESTRICT tile) {
+  const FloatTag d;
+  FloatVec m0 = hn::Set(d, -detail::kInfinity), m1 = m0, m2 = m0, m3 = m0;
+  size_t i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    m0 = hn::Max(m0, hn::LoadU(d, tile + i * kPanel));
+    m1 = hn::Max(m1, hn::LoadU(d, tile + (i + 1) * kPanel));
+    m2 = hn::Max(m2, hn::LoadU(d, tile + (i + 2) * kPanel));
+    m3 = hn::Max(m3, hn::LoadU(d, tile + (i + 3) * kPanel));
+  }
+  for (; i < rows; i++) m0 = hn::Max(m0, hn::LoadU(d, tile + i * kPanel));
+  return hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
+}
+
+// tile = 2^(tile - max) with the new max. While all keys were hidden the max is -infinity, and 0 is subtracted instead.
+HWY_NOINLINE void SoftmaxStep(size_t rows, float* HWY_RESTRICT tile, const SoftmaxLanes& lanes) {
+  const FloatTag d;
+  const auto finite = [&](FloatVec m)
+                          HWY_ATTR { return hn::IfThenZeroElse(hn::Eq(m, hn::Set(d, -detail::kInfinity)), m); };
+  const auto grow = [&](size_t v) HWY_ATTR {
+    const FloatVec before = hn::LoadU(d, lanes.max + v), now = hn::Max(before, LargestRow(rows, tile + v));
+    const FloatVec factor = Exp2(d, hn::Sub(before, finite(now)));
+    hn::StoreU(now, d, lanes.max + v);
+    hn::StoreU(factor, d, lanes.factor + v);
+    hn::StoreU(hn::Mul(factor, hn::LoadU(d, lanes.sum + v)), d, lanes.sum + v);
+    return finite(now);
+  };
+  const FloatVec max0 = grow(0), max1 = grow(kLanes);
+  FloatVec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  for (size_t i = 0; i < rows; i++) {
+    float* row = tile + i * kPanel;
+    const FloatVec w0 = Exp2(d, hn::Sub(hn::LoadU(d, row), max0));
+    const FloatVec w1 = Exp2(d, hn::Sub(hn::LoadU(d, row + kLanes), max1));
+    sum0 = hn::Add(sum0, w0);
+    sum1 = hn::Add(sum1, w1);
+    hn::StoreU(w0, d, row);
+    hn::StoreU(w1, d, row + kLanes);
+  }
+  hn::StoreU(hn::Add(hn::LoadU(d, lanes.sum), sum0), d, lanes.sum);
+  hn::StoreU(hn::Add(hn::LoadU(d, lanes.sum + kLanes), sum1), d, lanes.sum + kLanes);
+}
+
+// One block of queries of one head.
+class ForwardBlock {
+ public:
+  ForwardBlock(const detail::ForwardJob& forward, const detail::QueryBlock& block)
+      : forward_(forward),
+        call_(*forward.job->call),
+        block_(block),
+        arena_(detail::Arena::begin()),
+        seen_(KeysSeen(call_, block)),
+        scoring_(MakeScoring(*forward.job, block, seen_, arena_)),
+        buffers_(TakeKeyBuffers(*forward.job, arena_)),
+        value_stride_(WholeSquares(static_cast<size_t>(call_.value_channels))) {
+    const StagedRows rows = TakeRows(arena_, block.count, call_.channels);
+    ReadQueries(call_.q, block, call_.options.rotate_q, rows);
+    query_stride_ = rows.stride;
+    query_panels_ = arena_.take(WholePanels(block.count) * rows.stride);
+    RowsToPanels(rows, block.count, QueryFactor(call_), query_panels_);
+    const size_t lanes = WholePanels(block.count);
+    out_panels_ = arena_.take(lanes * value_stride_);
+    max_ = arena_.take(lanes), sum_ = arena_.take(lanes), base_ = arena_.take(lanes);
+    tile_ = arena_.take(kTileSize);
+    if (call_.options.dropout.rate > 0) factors_ = arena_.take(kTileSize);
+  }
+
+  void Run() {
+    Attend(AddWeightedRows);
+    if (AnyNaN()) Attend(AddWeightedRowsCarefully);
+    for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) Finish(PanelAt(first));
+    if (forward_.output->weights.data) WriteWeights();
+  }
+
+ private:
+  using AddRows = void(size_t, size_t, const float*, size_t, const float* HWY_RESTRICT, const float* HWY_RESTRICT,
+                       float* HWY_RESTRICT);
+
+  QueryPanel PanelAt(size_t first) const { return PanelOf(block_, first, query_panels_, query_stride_); }
+  size_t LaneOf(const QueryPanel& panel) const { return static_cast<size_t>(panel.first_query - block_.first); }
+  float* OutOf(const QueryPanel& panel) const { return out_panels_ + LaneOf(panel) * value_stride_; }
+
+  template <class Body>
+  void ForEachPanel(const Body& body) const {
+    ForEachKeyBlock(*forward_.job, block_, seen_, buffers_, [&](const KeyBlock& keys) {
+      for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
+        const QueryPanel panel = PanelAt(first);
+        const SeenRows seen = RowsSeen(scoring_, panel, keys);
+        if (!seen.empty()) body(panel, keys, seen);
+      }
+    });
+  }
+
+  void Drop(const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) const {
+    if (!factors_) return;
+    const size_t rows = seen.end - seen.begin;
+    const int64_t first_key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
+    DropoutFactors(scoring_, panel, first_key, rows, factors_);
+    MultiplyTile(rows, factors_, tile_);
+  }
+
+  // Sums of 2^(score - max) and of these times the values, over all keys.
+  void Attend(AddRows* add_rows) {
+    const size_t lanes = WholePanels(block_.count);
+    std::fill_n(max_, lanes, -detail::kInfinity);
+    std::fill_n(sum_, lanes, 0.0f);
+    std::fill_n(out_panels_, lanes * value_stride_, 0.0f);
+    HWY_ALIGN float factor[kPanel];
+    ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
+      const size_t rows = seen.end - seen.begin, lane = LaneOf(panel);
+      Scores(scoring_, panel, keys, seen, tile_, nullptr);
+      SoftmaxStep(rows, tile_, {max_ + lane, sum_ + lane, factor});
+      Drop(panel, keys, seen);
+      add_rows(static_cast<size_t>(call_.value_channels), rows, keys.v + seen.begin * keys.v_stride, keys.v_stride,
+               tile_, factor, OutOf(panel));
+    });
+  }
+
+  bool AnyNaN() const {
+    for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
+      const QueryPanel panel = PanelAt(first);
+      if (HasNaN(static_cast<size_t>(call_.value_channels), panel.count, OutOf(panel))) return true;
+    }
+    return false;
+  }
+
+  // Divides by the sums, the sink's share included, and stores out and log-sum-exp.
+  void Finish(const QueryPanel& panel) {
+    const FloatTag d;
+    const size_t lane = LaneOf(panel), channels = static_cast<size_t>(call_.value_channels);
+    HWY_ALIGN float factor[kPanel];
+    for (size_t z = 0; z < kPanel; z++) factor[z] = FinishLane(panel, lane + z);
+    float* out = OutOf(panel);
+    for (size_t c = 0; c < channels; c++)
+      for (size_t v = 0; v < kPanel; v += kLanes)
+        hn::StoreU(hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, out + c * kPanel + v)), d, out + c * kPanel + v);
+    float* rows = query_panels_ + lane * query_stride_;  // read no more, unless weights are wanted
+    if (forward_.output->weights.data || value_stride_ > query_stride_) rows = arena_.take(kPanel * value_stride_);
+    PanelToRows(out, channels, rows, value_stride_);
+    detail::write_rows(forward_.output->out, block_.sequence->batch, block_.head, panel.first_query,
+                       static_cast<int64_t>(panel.count), {}, rows, static_cast<int64_t>(value_stride_));
+  }
+
+  // The factor of a lane's out; 0 when it saw no key.
+  float FinishLane(const QueryPanel& panel, size_t lane) {
+    double max = max_[lane], sum = sum_[lane], share = 1.0;
+    if (!call_.options.sinks.empty()) {
+      const double sink = static_cast<double>(call_.options.sinks[static_cast<size_t>(block_.head)]) / detail::kLn2;
+      const double larger = std::max(max, sink);
+      share = max == -detail::kInfinity ? 0.0 : std::exp2(max - larger);
+      sum = sum * share + std::exp2(sink - larger);
+      max = larger;
+    }
+    const double lse = sum == 0 ? -detail::kInfinity : max + std::log2(sum);
+    base_[lane] = sum == 0 ? detail::kInfinity : static_cast<float>(lse);
+    const size_t z = lane - LaneOf(panel);
+    if (forward_.output->lse.data && z < panel.count)
+      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
+          static_cast<float>(lse * detail::kLn2);
+    return sum == 0 ? 0.0f : static_cast<float>(share / sum);
+  }
+
+  // A second walk over the keys, now that the log-sum-exp is known; what is not seen stays 0.
+  void WriteWeights() {
+    const TensorView<float, 4>& weights = forward_.output->weights;
+    const int64_t b = block_.sequence->batch;
+    for (int64_t i = 0; i < block_.count; i++)
+      std::fill_n(&weights(b, block_.head, block_.first + i, 0), call_.keys, 0.0f);
+    float* rows_of_panel = arena_.take(kPanel * kMostKeys);
+    ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
+      const size_t rows = seen.end - seen.begin;
+      Scores(scoring_, panel, keys, seen, tile_, nullptr);
+      Weights(rows, base_ + LaneOf(panel), tile_);
+      Drop(panel, keys, seen);
+      PanelToRows(tile_, rows, rows_of_panel, kMostKeys);
+      const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
+      for (size_t z = 0; z < panel.count; z++)
+        std::copy_n(rows_of_panel + z * kMostKeys, rows,
+                    &weights(b, block_.head, panel.first_query + static_cast<int64_t>(z), key));
+    });
+  }
+
+  const detail::ForwardJob& forward_;
+  const detail::AttentionCall& call_;
+  const detail::QueryBlock& block_;
+  detail::Arena& arena_;
+  const SeenKeys seen_;
+  const Scoring scoring_;
+  const KeyBuffers buffers_;
+  size_t query_stride_ = 0;
+  const size_t value_stride_;
+  float* query_panels_ = nullptr;  // [panel][channels][kPanel]
+  float* out_panels_ = nullptr;    // the same of values
+  float* max_ = nullptr;
+  float* sum_ = nullptr;
+  float* base_ = nullptr;  // log-sum-exp in base 2, +infinity for a lane that saw no key
+  float* tile_ = nullptr;  // [keys][kPanel]: scores, then weights
+  float* factors_ = nullptr;
+};
+
+void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& block) { ForwardBlock(job, block).Run(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "phasor/core/parallel.h"
+#include "simd/dispatch.h"
+
+namespace phasor::detail {
+
+HWY_EXPORT(RunForwardBlock);
+
+void forward(const AttentionCall& call, const ForwardOutput& output) {
+  constexpr std::int64_t kQueries = 64;
+  const Job job(call, kQueries);
+  const ForwardJob forward_job{&job, &output};
+  std::vector<QueryBlock> tasks;
+  for (const Sequence& sequence : call.sequences)
+    for (std::int64_t head = 0; head < call.heads; head++)
+      for (const QueryBlock& block : query_blocks(sequence, head, kQueries)) tasks.push_back(block);
+  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+    PHASOR_DISPATCH(RunForwardBlock)(forward_job, tasks[static_cast<std::size_t>(i)]);
+  });
+}
+
+}  // namespace phasor::detail
+#endif  // HWY_ONCE

@@ -1,0 +1,37 @@
+#include "job.h"
+
+#include <algorithm>
+
+namespace phasor::detail {
+namespace {
+
+std::int64_t blocks_of(std::int64_t queries, std::int64_t size) { return (queries + size - 1) / size; }
+
+}  // namespace
+
+Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block)
+    : call(&attention),
+      k(attention.k, attention.options.rotate_k, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
+      v(attention.v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
+      key_bias(key_bias_in_base_2(attention.options.key_bias)) {}
+
+const float* Job::key_bias_row(const QueryBlock& block) const {
+  if (key_bias.size() == 0) return nullptr;
+  const std::int64_t b = key_bias.shape()[0] == 1 ? 0 : block.sequence->batch;
+  const std::int64_t g = key_bias.shape()[1] == 1 ? 0 : block.head / call->group();
+  return &key_bias(b, g, block.sequence->first_key);
+}
+
+std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block) {
+  std::vector<QueryBlock> blocks;
+  for (std::int64_t i = blocks_of(sequence.queries, queries_of_a_block) - 1; i >= 0; i--) {
+    const std::int64_t first = i * queries_of_a_block;
+    blocks.push_back({.sequence = &sequence,
+                      .head = head,
+                      .first = sequence.first_query + first,
+                      .count = std::min(queries_of_a_block, sequence.queries - first)});
+  }
+  return blocks;
+}
+
+}  // namespace phasor::detail

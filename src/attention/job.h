@@ -1,0 +1,35 @@
+// What the tasks of one call share, and the blocks of queries that the call is cut into.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "call.h"
+#include "keys.h"
+
+namespace phasor::detail {
+
+// Rows first .. first + count - 1 of one head of one sequence.
+struct QueryBlock {
+  const Sequence* sequence = nullptr;
+  std::int64_t head = 0, first = 0, count = 0;
+
+  // Where its first query stands among the keys of the sequence.
+  std::int64_t position() const { return sequence->offset + first - sequence->first_query; }
+};
+
+struct Job {
+  const AttentionCall* call = nullptr;
+  KeySource k, v;
+  Tensor<float, 3> key_bias;  // base 2
+
+  Job(const AttentionCall& attention, std::int64_t queries_of_a_block);
+
+  // The biases of the keys of the block's sequence, or nullptr.
+  const float* key_bias_row(const QueryBlock& block) const;
+};
+
+// The blocks of a head of a sequence, from the last: under a causal mask that is the one with most work.
+std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block);
+
+}  // namespace phasor::detail

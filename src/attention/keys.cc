@@ -1,0 +1,55 @@
+#include "keys.h"
+
+#include <algorithm>
+
+#include "base2.h"
+#include "phasor/core/parallel.h"
+#include "rows.h"
+
+namespace phasor::detail {
+namespace {
+
+constexpr std::int64_t kRowsOfATask = 256;
+
+// Rows that follow each other without a gap: with a gap of a power of two they would fall into few sets of the cache.
+bool is_ready(const AnyView& x, bool turned) {
+  return x.type == ElementType::float32 && !turned && (x.strides[2] == x.shape[3] || x.shape[2] <= 1);
+}
+
+}  // namespace
+
+KeySource::KeySource(const AnyView& x, const std::optional<RotaryView>& rotation, std::int64_t readers)
+    : x_(x), rotation_(rotation) {
+  if (is_ready(x, rotation.has_value())) {
+    floats_ = x.as<const float>();
+    return;
+  }
+  if (readers <= 1) return;
+  copy_ = Tensor<float, 4>(x.shape);
+  const std::int64_t blocks = (x.shape[2] + kRowsOfATask - 1) / kRowsOfATask;
+  parallel_for(x.shape[0] * x.shape[1] * blocks, [&](std::int64_t task) {
+    const std::int64_t first = task % blocks * kRowsOfATask, head = task / blocks;
+    const std::int64_t b = head / x.shape[1], g = head % x.shape[1];
+    read_rows(x, b, g, first, std::min(kRowsOfATask, x.shape[2] - first), rotation, &copy_(b, g, first, 0), x.shape[3]);
+  });
+  floats_ = std::as_const(copy_).view();
+}
+
+FloatRows KeySource::rows(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, float* buffer) const {
+  if (floats_.data)
+    return {floats_.data + b * floats_.strides[0] + g * floats_.strides[1] + first * floats_.strides[2],
+            floats_.strides[2]};
+  read_rows(x_, b, g, first, count, rotation_, buffer, buffer_stride());
+  return {buffer, buffer_stride()};
+}
+
+Tensor<float, 3> key_bias_in_base_2(const TensorView<const float, 3>& bias) {
+  if (!bias.data) return {};
+  Tensor<float, 3> result(bias.shape);
+  for (std::int64_t b = 0; b < bias.shape[0]; b++)
+    for (std::int64_t g = 0; g < bias.shape[1]; g++)
+      for (std::int64_t j = 0; j < bias.shape[2]; j++) result(b, g, j) = to_base_2(bias(b, g, j));
+  return result;
+}
+
+}  // namespace phasor::detail

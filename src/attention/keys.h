@@ -1,0 +1,40 @@
+// Keys and values as the kernels read them: float rows, turned. They are used where they lie when they are that
+// already; otherwise they are copied once when several blocks of queries read them, and block by block when only one
+// does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "call.h"
+
+namespace phasor::detail {
+
+struct FloatRows {
+  const float* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+class KeySource {
+ public:
+  // `readers`: how many blocks of queries will read each row.
+  KeySource(const AnyView& x, const std::optional<RotaryView>& rotation, std::int64_t readers);
+
+  // Rows first .. first + count - 1 of key head g in batch b; `buffer` has room for count * buffer_stride() floats and
+  // is used only when needs_buffer().
+  FloatRows rows(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, float* buffer) const;
+
+  bool needs_buffer() const { return floats_.data == nullptr; }
+  std::int64_t buffer_stride() const { return x_.shape[3]; }
+
+ private:
+  AnyView x_;
+  std::optional<RotaryView> rotation_;
+  Tensor<float, 4> copy_;
+  TensorView<const float, 4> floats_;  // x itself or the copy; without data: neither
+};
+
+// A key bias times log2(e), since softmax works in base 2. Lowest() of a mask stays finite, -infinity infinite.
+Tensor<float, 3> key_bias_in_base_2(const TensorView<const float, 3>& bias);
+
+}  // namespace phasor::detail

@@ -1,0 +1,82 @@
+#include "rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "phasor/position/rotary.h"
+
+namespace phasor::detail {
+namespace {
+
+void convert_row(const float* from, float* to, std::int64_t count) {
+  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+}
+template <class From, class To>
+void convert_row(const From* from, To* to, std::int64_t count) {
+  convert(std::span<const From>(from, static_cast<std::size_t>(count)),
+          std::span<To>(to, static_cast<std::size_t>(count)));
+}
+
+template <class T>
+void read_typed(const AnyView& x, std::int64_t offset, std::int64_t count, float* to, std::int64_t stride) {
+  const T* from = reinterpret_cast<const T*>(x.data) + offset;
+  for (std::int64_t i = 0; i < count; i++) convert_row(from + i * x.strides[2], to + i * stride, x.shape[3]);
+}
+
+template <class T>
+void write_typed(const AnyOutput& x, std::int64_t offset, std::int64_t count, const float* from, std::int64_t stride) {
+  T* to = reinterpret_cast<T*>(x.data) + offset;
+  for (std::int64_t i = 0; i < count; i++) convert_row(from + i * stride, to + i * x.strides[2], x.shape[3]);
+}
+
+// The table's rows of these tokens, as a table of one sequence.
+RotaryView table_rows(const RotaryView& table, std::int64_t b, std::int64_t first, std::int64_t count) {
+  const std::int64_t sequence = table.cos.shape[0] == 1 ? 0 : b;
+  return {table.cos.slice(0, sequence, 1).slice(1, first, count),
+          table.sin.slice(0, sequence, 1).slice(1, first, count), table.pairing};
+}
+
+TensorView<float, 4> as_tensor(float* rows, std::int64_t count, std::int64_t channels, std::int64_t stride) {
+  return {rows, {1, 1, count, channels}, {count * stride, count * stride, stride, 1}};
+}
+
+}  // namespace
+
+void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+               const std::optional<RotaryView>& rotation, float* to, std::int64_t stride) {
+  const std::int64_t offset = b * x.strides[0] + h * x.strides[1] + first * x.strides[2];
+  switch (x.type) {
+    case ElementType::float32:
+      read_typed<float>(x, offset, count, to, stride);
+      break;
+    case ElementType::bfloat16:
+      read_typed<bf16>(x, offset, count, to, stride);
+      break;
+    case ElementType::float16:
+      read_typed<f16>(x, offset, count, to, stride);
+      break;
+  }
+  if (rotation && count > 0)
+    apply_rotary(as_tensor(to, count, x.shape[3], stride), table_rows(*rotation, b, first, count));
+}
+
+void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                const std::optional<RotaryView>& rotation, float* from, std::int64_t stride) {
+  if (rotation && count > 0)
+    apply_rotary(as_tensor(from, count, x.shape[3], stride), table_rows(*rotation, b, first, count),
+                 Rotation::transpose);
+  const std::int64_t offset = b * x.strides[0] + h * x.strides[1] + first * x.strides[2];
+  switch (x.type) {
+    case ElementType::float32:
+      write_typed<float>(x, offset, count, from, stride);
+      break;
+    case ElementType::bfloat16:
+      write_typed<bf16>(x, offset, count, from, stride);
+      break;
+    case ElementType::float16:
+      write_typed<f16>(x, offset, count, from, stride);
+      break;
+  }
+}
+
+}  // namespace phasor::detail

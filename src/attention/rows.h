@@ -1,0 +1,19 @@
+// Rows of any tensor as rows of float, and back: the only place where element types and rotations are met.
+#pragma once
+
+#include <cstdint>
+
+#include "call.h"
+
+namespace phasor::detail {
+
+// Rows first .. first + count - 1 of head h in batch b, as floats turned by the table's rows of the same tokens (if
+// there is one): to[i * stride + c].
+void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+               const std::optional<RotaryView>& rotation, float* to, std::int64_t stride);
+
+// The other way: floats turned back (the transpose of the rotation), rounded and stored. `from` is overwritten.
+void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                const std::optional<RotaryView>& rotation, float* from, std::int64_t stride);
+
+}  // namespace phasor::detail

@@ -1,0 +1,251 @@
+// Scores of a panel of queries (lanes) against a block of keys (rows), in base 2: everything that comes before softmax.
+#if defined(PHASOR_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PHASOR_ATTENTION_SCORES_INL_H_
+#undef PHASOR_ATTENTION_SCORES_INL_H_
+#else
+#define PHASOR_ATTENTION_SCORES_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base2.h"
+#include "call.h"
+#include "simd/panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Keys are met in blocks of kKeys; a rest that would be a small block of its own is taken with the last.
+constexpr size_t kKeys = 96, kMostKeys = kKeys + 16;
+// Row tiles of the outer products may reach this far past the rows of a panel.
+constexpr size_t kTileSize = (kMostKeys + kTileRows) * kPanel;
+
+// kPanel consecutive queries of a head; lanes from `count` on are not used.
+struct QueryPanel {
+  int64_t first_query = 0;  // row of the tensor
+  int64_t position = 0;     // of lane 0, among the keys of the sequence
+  size_t count = 0;
+  const float* q = nullptr;  // [D][kPanel], turned, times QueryFactor
+};
+
+// Keys first .. first + count - 1 of the sequence.
+struct KeyBlock {
+  int64_t first = 0;
+  size_t count = 0;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  size_t k_stride = 0, v_stride = 0;
+};
+
+// A range of the rows of a block, and the part of it that all lanes see.
+struct SeenRows {
+  size_t begin = 0, end = 0, all_begin = 0, all_end = 0;
+  bool empty() const { return begin >= end; }
+};
+
+// What scores of one head and one block of queries depend on besides q and k.
+struct Scoring {
+  const detail::AttentionCall* call = nullptr;
+  const detail::Sequence* sequence = nullptr;
+  int64_t head = 0;
+  const float* key_bias = nullptr;  // by key of the sequence, base 2
+  // bias(j - p) = relative[p - first_position + last_key - j], base 2
+  const float* relative = nullptr;
+  int64_t first_position = 0, last_key = 0;
+  float* mask_rows = nullptr;  // [kPanel][kMostKeys], when there are masks
+  float* mask_tile = nullptr;  // [kMostKeys][kPanel]
+};
+
+HWY_INLINE bool HasMasks(const detail::AttentionCall& call) {
+  return call.options.visible.data != nullptr || call.options.mask.data != nullptr;
+}
+
+// What q is multiplied by in its panel: the scale, and log2(e) unless a softcap comes before base 2 does.
+inline float QueryFactor(const detail::AttentionCall& call) {
+  const double cap = call.options.softcap;
+  return static_cast<float>(cap > 0 ? call.scale / cap : call.scale * 1.4426950408889634);
+}
+
+inline SeenRows RowsSeen(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys) {
+  const detail::AttentionCall& call = *scoring.call;
+  const int64_t last = panel.position + static_cast<int64_t>(panel.count) - 1;
+  const auto row = [&](int64_t key) {
+    return static_cast<size_t>(std::clamp<int64_t>(key - keys.first, 0, static_cast<int64_t>(keys.count)));
+  };
+  SeenRows seen;
+  seen.begin = row(call.first_seen(panel.position));
+  seen.end = row(call.end_seen(*scoring.sequence, last));
+  seen.all_begin = std::min(row(call.first_seen(last)), seen.end);
+  seen.all_end = std::clamp(row(call.end_seen(*scoring.sequence, panel.position)), seen.all_begin, seen.end);
+  return seen;
+}
+
+// relative[x] for x = 0 .. count - 1, from the head's row of the table.
+inline void FillRelative(const RelativeBiasView& bias, const Scoring& scoring, size_t count, float* relative) {
+  const float* table = bias.table.data + scoring.head * bias.table.strides[0];
+  const int64_t span = bias.table.shape[1];
+  const int64_t index = scoring.last_key - scoring.first_position - bias.first_distance;  // of x = 0; then descending
+  const auto at = [&](int64_t x) { return detail::to_base_2(table[std::clamp<int64_t>(index - x, 0, span - 1)]); };
+  const auto total = static_cast<int64_t>(count);
+  const int64_t inside = std::clamp<int64_t>(index - span + 1, 0, total),
+                after = std::clamp<int64_t>(index + 1, inside, total);
+  std::fill_n(relative, inside, at(0));
+  for (int64_t x = inside; x < after; x++) relative[x] = at(x);
+  std::fill_n(relative + after, total - after, detail::to_base_2(table[0]));
+}
+
+// The biases of row i and half v of a tile whose first row is key `first`; an absent one is a pointer that stands still
+// on zeros.
+class RowBias {
+ public:
+  RowBias(const Scoring& scoring, const QueryPanel& panel, int64_t first) {
+    if (scoring.key_bias) key_ = scoring.key_bias + first, key_step_ = 1;
+    if (scoring.relative) {
+      relative_ = scoring.relative + (panel.position - scoring.first_position) + (scoring.last_key - first);
+      relative_step_ = 1;
+    }
+  }
+  HWY_INLINE FloatVec operator()(size_t i, size_t v) const {
+    const FloatTag d;
+    return hn::Add(hn::Set(d, key_[i * key_step_]), hn::LoadU(d, relative_ + v * kLanes - i * relative_step_));
+  }
+
+ private:
+  alignas(64) static constexpr float kZeros[kPanel] = {};
+  const float* key_ = kZeros;
+  const float* relative_ = kZeros;
+  size_t key_step_ = 0, relative_step_ = 0;
+};
+
+// tile = cap(tile) + bias; keeps the tanh itself in `tanh_tile` if given, for its derivative.
+HWY_NOINLINE void Softcap(size_t rows, float cap, const RowBias& bias, float* HWY_RESTRICT tile,
+                          float* HWY_RESTRICT tanh_tile) {
+  const FloatTag d;
+  const FloatVec factor = hn::Set(d, cap * detail::kLog2E);
+  for (size_t i = 0; i < rows; i++)
+    for (size_t v = 0; v < 2; v++) {
+      float* at = tile + i * kPanel + v * kLanes;
+      const FloatVec t = hn::Tanh(d, hn::LoadU(d, at));
+      if (tanh_tile) hn::StoreU(t, d, tanh_tile + i * kPanel + v * kLanes);
+      hn::StoreU(hn::MulAdd(factor, t, bias(i, v)), d, at);
+    }
+}
+
+HWY_NOINLINE void PlainScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
+                              float* HWY_RESTRICT tile) {
+  PanelProduct(
+      rows, channels,
+      [&](size_t i) {
+        return ByRows{k + i * k_stride, k_stride};
+      },
+      q, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); });
+}
+
+HWY_NOINLINE void BiasedScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
+                               const RowBias& bias, float* HWY_RESTRICT tile) {
+  PanelProduct(
+      rows, channels,
+      [&](size_t i) {
+        return ByRows{k + i * k_stride, k_stride};
+      },
+      q, tile, bias);
+}
+
+// Rows of the masks of a panel's queries as numbers to add, base 2: -infinity where hidden.
+inline void FillMaskRows(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t count) {
+  const AttentionOptions& o = scoring.call->options;
+  const auto stride = [](const auto& view, size_t i) { return view.shape[i] == 1 ? 0 : view.strides[i]; };
+  const auto row = [&](const auto& view, int64_t query) {
+    return view.data + scoring.sequence->batch * stride(view, 0) + scoring.head * stride(view, 1) +
+           query * stride(view, 2) + (first_key + scoring.sequence->first_key) * stride(view, 3);
+  };
+  for (size_t lane = 0; lane < kPanel; lane++) {
+    float* to = scoring.mask_rows + lane * kMostKeys;
+    std::fill_n(to, WholeSquares(count), 0.0f);
+    if (lane >= panel.count) continue;
+    const int64_t query = panel.first_query + static_cast<int64_t>(lane);
+    if (o.mask.data) {
+      const float* from = row(o.mask, query);
+      const auto step = static_cast<size_t>(stride(o.mask, 3));
+      for (size_t j = 0; j < count; j++) to[j] = detail::to_base_2(from[j * step]);
+    }
+    if (o.visible.data) {
+      const bool* from = row(o.visible, query);
+      const auto step = static_cast<size_t>(stride(o.visible, 3));
+      for (size_t j = 0; j < count; j++) to[j] = from[j * step] ? to[j] : -detail::kInfinity;
+    }
+  }
+}
+
+// tile += masks. A hidden score becomes -infinity whatever it was, NaN included.
+HWY_NOINLINE void AddMasks(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t rows,
+                           float* HWY_RESTRICT tile) {
+  const FloatTag d;
+  FillMaskRows(scoring, panel, first_key, rows);
+  RowsToPanel(scoring.mask_rows, kMostKeys, rows, 1.0f, scoring.mask_tile);
+  const FloatVec hidden = hn::Set(d, -detail::kInfinity);
+  for (size_t i = 0; i < rows * kPanel; i += kLanes) {
+    const FloatVec mask = hn::LoadU(d, scoring.mask_tile + i);
+    const FloatVec sum = hn::Add(hn::LoadU(d, tile + i), mask);
+    hn::StoreU(hn::IfThenElse(hn::Eq(mask, hidden), hidden, sum), d, tile + i);
+  }
+}
+
+// Hides row i (key `key`) from the lanes that do not see it: lane z stands at p = position + z and sees the key if
+// p - left < key < p + right.
+HWY_INLINE void HideFromLanes(const Scoring& scoring, const QueryPanel& panel, int64_t key, float* HWY_RESTRICT row) {
+  const FloatTag d;
+  const int64_t distance = key - panel.position;
+  const auto bound = [](int64_t x) {  // lanes are few: anything further is out of reach
+    return static_cast<float>(std::clamp<int64_t>(x, -1, static_cast<int64_t>(kPanel)));
+  };
+  const FloatVec above = hn::Set(d, bound(distance - scoring.call->right));
+  const FloatVec below = hn::Set(d, bound(distance + scoring.call->left));
+  const FloatVec hidden = hn::Set(d, -detail::kInfinity);
+  for (size_t v = 0; v < 2; v++) {
+    const FloatVec lane = hn::Iota(d, static_cast<float>(v * kLanes));
+    const auto seen = hn::And(hn::Gt(lane, above), hn::Lt(lane, below));
+    hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, row + v * kLanes), hidden), d, row + v * kLanes);
+  }
+}
+
+HWY_INLINE void HideRow(float* HWY_RESTRICT row) {
+  const FloatTag d;
+  for (size_t v = 0; v < 2; v++) hn::StoreU(hn::Set(d, -detail::kInfinity), d, row + v * kLanes);
+}
+
+// tile[i][lane] = score of key row seen.begin + i, -infinity where hidden.
+inline void Scores(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen,
+                   float* HWY_RESTRICT tile, float* HWY_RESTRICT tanh_tile) {
+  const detail::AttentionCall& call = *scoring.call;
+  const size_t rows = seen.end - seen.begin;
+  const auto channels = static_cast<size_t>(call.channels);
+  const int64_t first = keys.first + static_cast<int64_t>(seen.begin);
+  const float* k = keys.k + seen.begin * keys.k_stride;
+  const RowBias bias(scoring, panel, first);
+  const bool capped = call.options.softcap > 0;
+  if (capped || (!scoring.key_bias && !scoring.relative))
+    PlainScores(rows, channels, k, keys.k_stride, panel.q, tile);
+  else
+    BiasedScores(rows, channels, k, keys.k_stride, panel.q, bias, tile);
+  if (capped) Softcap(rows, static_cast<float>(call.options.softcap), bias, tile, tanh_tile);
+  if (HasMasks(call)) AddMasks(scoring, panel, first, rows, tile);
+  for (size_t i = seen.begin; i < seen.all_begin; i++)
+    HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(i), tile + (i - seen.begin) * kPanel);
+  for (size_t i = seen.all_end; i < seen.end; i++)
+    HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(i), tile + (i - seen.begin) * kPanel);
+  if (scoring.key_bias)
+    for (size_t i = 0; i < rows; i++)
+      if (scoring.key_bias[first + static_cast<int64_t>(i)] == -detail::kInfinity) HideRow(tile + i * kPanel);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
