@@ -65,8 +65,26 @@ inline SeenKeys KeysSeen(const detail::AttentionCall& call, const detail::QueryB
   return {call.first_seen(block.position()), call.end_seen(*block.sequence, block.position() + block.count - 1)};
 }
 
+// Memory for the tables that scores need, for blocks of up to `queries` queries of a sequence.
+struct ScoringBuffers {
+  float* relative = nullptr;
+  float* mask_rows = nullptr;
+  float* mask_tile = nullptr;
+};
+
+inline ScoringBuffers TakeScoringBuffers(const detail::AttentionCall& call, const detail::Sequence& sequence,
+                                         int64_t queries, detail::Arena& arena) {
+  ScoringBuffers buffers;
+  if (call.options.relative_bias) buffers.relative = arena.take(static_cast<size_t>(sequence.keys + queries) + kPanel);
+  if (HasMasks(call)) {
+    buffers.mask_rows = arena.take(kPanel * kMostKeys);
+    buffers.mask_tile = arena.take(kTileSize);
+  }
+  return buffers;
+}
+
 inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& block, const SeenKeys& seen,
-                           detail::Arena& arena) {
+                           const ScoringBuffers& buffers) {
   Scoring scoring;
   scoring.call = job.call;
   scoring.sequence = block.sequence;
@@ -74,15 +92,12 @@ inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& blo
   scoring.key_bias = job.key_bias_row(block);
   scoring.first_position = block.position();
   scoring.last_key = seen.end - 1;
-  if (job.call->options.relative_bias && seen.end > seen.begin) {
+  scoring.mask_rows = buffers.mask_rows;
+  scoring.mask_tile = buffers.mask_tile;
+  if (buffers.relative && seen.end > seen.begin) {
     const size_t count = static_cast<size_t>(seen.end - seen.begin + block.count) + kPanel;
-    float* relative = arena.take(count);
-    FillRelative(*job.call->options.relative_bias, scoring, count, relative);
-    scoring.relative = relative;
-  }
-  if (HasMasks(*job.call)) {
-    scoring.mask_rows = arena.take(kPanel * kMostKeys);
-    scoring.mask_tile = arena.take(kTileSize);
+    FillRelative(*job.call->options.relative_bias, scoring, count, buffers.relative);
+    scoring.relative = buffers.relative;
   }
   return scoring;
 }
@@ -118,7 +133,7 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
 }
 
 // tile = 2^(tile - base) lane by lane: scores to weights, once the log-sum-exp is known.
-HWY_NOINLINE void Weights(size_t rows, const float* HWY_RESTRICT base, float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void Weights(size_t rows, const float* HWY_RESTRICT base, float* HWY_RESTRICT tile) {
   const FloatTag d;
   const FloatVec base0 = hn::LoadU(d, base), base1 = hn::LoadU(d, base + kLanes);
   for (size_t i = 0; i < rows; i++) {
@@ -132,9 +147,9 @@ HWY_NOINLINE void Weights(size_t rows, const float* HWY_RESTRICT base, float* HW
 
 // panel[c] = factor * panel[c] + sum over keys of a[key][c] * tile[key]: the weighted sum of rows of values (or, for
 // gradients, of keys), channels in rows.
-HWY_NOINLINE void AddWeightedRows(size_t channels, size_t keys, const float* a, size_t a_stride,
-                                  const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                  float* HWY_RESTRICT panel) {
+inline HWY_NOINLINE void AddWeightedRows(size_t channels, size_t keys, const float* a, size_t a_stride,
+                                         const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
+                                         float* HWY_RESTRICT panel) {
   const FloatTag d;
   const FloatVec factor0 = hn::LoadU(d, factor), factor1 = hn::LoadU(d, factor + kLanes);
   PanelProduct(
@@ -148,9 +163,9 @@ HWY_NOINLINE void AddWeightedRows(size_t channels, size_t keys, const float* a, 
 }
 
 // The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
-HWY_NOINLINE void AddWeightedRowsCarefully(size_t channels, size_t keys, const float* a, size_t a_stride,
-                                           const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                           float* HWY_RESTRICT panel) {
+inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t channels, size_t keys, const float* a, size_t a_stride,
+                                                  const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
+                                                  float* HWY_RESTRICT panel) {
   const FloatTag d;
   for (size_t v = 0; v < kPanel; v += kLanes)
     for (size_t c = 0; c < channels; c++) {
@@ -165,7 +180,7 @@ HWY_NOINLINE void AddWeightedRowsCarefully(size_t channels, size_t keys, const f
 }
 
 // Whether one of the first `count` lanes holds a NaN.
-HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_RESTRICT panel) {
+inline HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_RESTRICT panel) {
   const FloatTag d;
   FloatVec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
   for (size_t c = 0; c < channels; c++) {

@@ -63,8 +63,8 @@ HWY_INLINE Words PhiloxBlocks(uint64_t seed, uint64_t stream, WordVec query, uin
 
 // factors[i][lane]: 0 for a dropped weight, 1 / (1 - rate) for others; row i is key first_key + i of the tensor. Four
 // consecutive keys share a block of random numbers.
-HWY_NOINLINE void DropoutFactors(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t rows,
-                                 float* HWY_RESTRICT factors) {
+inline HWY_NOINLINE void DropoutFactors(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t rows,
+                                        float* HWY_RESTRICT factors) {
   const FloatTag d;
   const WordTag dw;
   const detail::AttentionCall& call = *scoring.call;

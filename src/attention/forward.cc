@@ -76,7 +76,8 @@ class ForwardBlock {
         block_(block),
         arena_(detail::Arena::begin()),
         seen_(KeysSeen(call_, block)),
-        scoring_(MakeScoring(*forward.job, block, seen_, arena_)),
+        scoring_(
+            MakeScoring(*forward.job, block, seen_, TakeScoringBuffers(call_, *block.sequence, block.count, arena_))),
         buffers_(TakeKeyBuffers(*forward.job, arena_)),
         value_stride_(WholeSquares(static_cast<size_t>(call_.value_channels))) {
     const StagedRows rows = TakeRows(arena_, block.count, call_.channels);
@@ -164,7 +165,7 @@ class ForwardBlock {
     if (forward_.output->weights.data || value_stride_ > query_stride_) rows = arena_.take(kPanel * value_stride_);
     PanelToRows(out, channels, rows, value_stride_);
     detail::write_rows(forward_.output->out, block_.sequence->batch, block_.head, panel.first_query,
-                       static_cast<int64_t>(panel.count), {}, rows, static_cast<int64_t>(value_stride_));
+                       static_cast<int64_t>(panel.count), rows, static_cast<int64_t>(value_stride_));
   }
 
   // The factor of a lane's out; 0 when it saw no key.

@@ -9,6 +9,8 @@
 
 namespace phasor::detail {
 
+constexpr std::int64_t kMostQueriesOfABlock = 128;
+
 // Rows first .. first + count - 1 of one head of one sequence.
 struct QueryBlock {
   const Sequence* sequence = nullptr;

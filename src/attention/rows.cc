@@ -61,10 +61,7 @@ void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t fi
 }
 
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
-                const std::optional<RotaryView>& rotation, float* from, std::int64_t stride) {
-  if (rotation && count > 0)
-    apply_rotary(as_tensor(from, count, x.shape[3], stride), table_rows(*rotation, b, first, count),
-                 Rotation::transpose);
+                const float* from, std::int64_t stride) {
   const std::int64_t offset = b * x.strides[0] + h * x.strides[1] + first * x.strides[2];
   switch (x.type) {
     case ElementType::float32:
@@ -77,6 +74,12 @@ void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t
       write_typed<f16>(x, offset, count, from, stride);
       break;
   }
+}
+
+void turn_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
+               std::int64_t channels, float* rows, std::int64_t stride) {
+  if (!rotation || count == 0) return;
+  apply_rotary(as_tensor(rows, count, channels, stride), table_rows(*rotation, b, first, count), Rotation::transpose);
 }
 
 }  // namespace phasor::detail

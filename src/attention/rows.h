@@ -12,8 +12,12 @@ namespace phasor::detail {
 void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                const std::optional<RotaryView>& rotation, float* to, std::int64_t stride);
 
-// The other way: floats turned back (the transpose of the rotation), rounded and stored. `from` is overwritten.
+// The other way: floats rounded and stored.
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
-                const std::optional<RotaryView>& rotation, float* from, std::int64_t stride);
+                const float* from, std::int64_t stride);
+
+// Turns gradients of turned rows into gradients of the rows, in place: the transpose of the rotation.
+void turn_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
+               std::int64_t channels, float* rows, std::int64_t stride);
 
 }  // namespace phasor::detail

@@ -123,8 +123,8 @@ class RowBias {
 };
 
 // tile = cap(tile) + bias; keeps the tanh itself in `tanh_tile` if given, for its derivative.
-HWY_NOINLINE void Softcap(size_t rows, float cap, const RowBias& bias, float* HWY_RESTRICT tile,
-                          float* HWY_RESTRICT tanh_tile) {
+inline HWY_NOINLINE void Softcap(size_t rows, float cap, const RowBias& bias, float* HWY_RESTRICT tile,
+                                 float* HWY_RESTRICT tanh_tile) {
   const FloatTag d;
   const FloatVec factor = hn::Set(d, cap * detail::kLog2E);
   for (size_t i = 0; i < rows; i++)
@@ -136,8 +136,8 @@ HWY_NOINLINE void Softcap(size_t rows, float cap, const RowBias& bias, float* HW
     }
 }
 
-HWY_NOINLINE void PlainScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
-                              float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void PlainScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
+                                     float* HWY_RESTRICT tile) {
   PanelProduct(
       rows, channels,
       [&](size_t i) {
@@ -146,8 +146,8 @@ HWY_NOINLINE void PlainScores(size_t rows, size_t channels, const float* k, size
       q, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); });
 }
 
-HWY_NOINLINE void BiasedScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
-                               const RowBias& bias, float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void BiasedScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
+                                      const RowBias& bias, float* HWY_RESTRICT tile) {
   PanelProduct(
       rows, channels,
       [&](size_t i) {
@@ -183,8 +183,8 @@ inline void FillMaskRows(const Scoring& scoring, const QueryPanel& panel, int64_
 }
 
 // tile += masks. A hidden score becomes -infinity whatever it was, NaN included.
-HWY_NOINLINE void AddMasks(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t rows,
-                           float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void AddMasks(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t rows,
+                                  float* HWY_RESTRICT tile) {
   const FloatTag d;
   FillMaskRows(scoring, panel, first_key, rows);
   RowsToPanel(scoring.mask_rows, kMostKeys, rows, 1.0f, scoring.mask_tile);

@@ -1,0 +1,496 @@
+#include "backward.h"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backward.cc"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/highway.h>
+
+#include "gradient-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+
+// A block of queries with all that its gradients need, loaded again and again into the same memory.
+class StagedQueries {
+ public:
+  StagedQueries(const detail::BackwardJob& backward, const detail::Sequence& sequence, detail::Arena& arena)
+      : backward_(backward),
+        call_(*backward.job->call),
+        scoring_buffers_(TakeScoringBuffers(call_, sequence, backward.queries_of_a_block, arena)),
+        key_buffers_(TakeKeyBuffers(*backward.job, arena)),
+        q_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
+        grad_out_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
+        out_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
+        lanes_(WholePanels(backward.queries_of_a_block)),
+        q_panels_(arena.take(lanes_ * q_.stride)),
+        grad_out_panels_(arena.take(lanes_ * out_.stride)),
+        base_(arena.take(lanes_)),
+        delta_(arena.take(lanes_)),
+        factors_(call_.options.dropout.rate > 0 ? arena.take(kTileSize) : nullptr),
+        tanh_(call_.options.softcap > 0 ? arena.take(kTileSize) : nullptr) {}
+
+  void Load(const detail::QueryBlock& block) {
+    block_ = block;
+    seen_ = KeysSeen(call_, block);
+    scoring_ = MakeScoring(*backward_.job, block, seen_, scoring_buffers_);
+    ReadQueries(call_.q, block, call_.options.rotate_q, q_);
+    ReadQueries(backward_.input->grad_out, block, {}, grad_out_);
+    ReadQueries(backward_.input->out, block, {}, out_);
+    RowsToPanels(q_, block.count, QueryFactor(call_), q_panels_);
+    RowsToPanels(grad_out_, block.count, 1.0f, grad_out_panels_);
+    for (size_t lane = 0; lane < WholePanels(block.count); lane++) LoadLane(lane);
+  }
+
+  size_t count() const { return static_cast<size_t>(block_.count); }
+  size_t panels() const { return WholePanels(block_.count) / kPanel; }
+  const detail::QueryBlock& block() const { return block_; }
+  const Scoring& scoring() const { return scoring_; }
+  const SeenKeys& seen() const { return seen_; }
+  const StagedRows& q() const { return q_; }
+  const StagedRows& grad_out() const { return grad_out_; }
+  const float* base() const { return base_; }
+  const float* delta() const { return delta_; }
+
+  QueryPanel PanelAt(size_t p) const { return PanelOf(block_, p * kPanel, q_panels_, q_.stride); }
+
+  template <class Body>
+  void ForEachBlock(const Body& body) const {
+    ForEachKeyBlock(*backward_.job, block_, seen_, key_buffers_, body);
+  }
+
+  // Weights and gradients of scores of panel p; tiles begin with the first row seen. By default the gradient is that of
+  // the product q.k; without `through_cap` that of the score after the softcap.
+  void Gradients(size_t p, const KeyBlock& keys, const SeenRows& seen, ScoreGradientExtras extras, bool through_cap,
+                 float* weights, float* gradient) const {
+    const QueryPanel panel = PanelAt(p);
+    const size_t rows = seen.end - seen.begin;
+    Scores(scoring_, panel, keys, seen, weights, tanh_);
+    Weights(rows, base_ + p * kPanel, weights);
+    RowDots(rows, static_cast<size_t>(call_.value_channels), keys.v + seen.begin * keys.v_stride, keys.v_stride,
+            grad_out_panels_ + p * kPanel * out_.stride, gradient);
+    if (factors_) {
+      const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
+      DropoutFactors(scoring_, panel, key, rows, factors_);
+      extras.factors = factors_;
+    }
+    if (through_cap) extras.tanh = tanh_;
+    ScoreGradient(rows, delta_ + p * kPanel, extras, weights, gradient);
+  }
+
+ private:
+  // base: log-sum-exp in base 2; infinite for lanes without queries or keys, whose weights then vanish.
+  // delta: grad_out . out - grad_lse, what each score's gradient has in common.
+  void LoadLane(size_t lane) {
+    base_[lane] = detail::kInfinity;
+    delta_[lane] = 0.0f;
+    if (lane >= count()) return;
+    const int64_t b = block_.sequence->batch, row = block_.first + static_cast<int64_t>(lane);
+    const float lse = backward_.input->lse(b, block_.head, row);
+    if (lse == -detail::kInfinity) return;
+    base_[lane] = static_cast<float>(static_cast<double>(lse) / detail::kLn2);
+    const float* a = grad_out_.data + lane * out_.stride;
+    const float* o = out_.data + lane * out_.stride;
+    const FloatTag d;
+    FloatVec sum = hn::Zero(d);
+    size_t c = 0;
+    for (; c + kLanes <= out_.channels; c += kLanes) sum = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, o + c), sum);
+    float rest = hn::GetLane(hn::SumOfLanes(d, sum));
+    for (; c < out_.channels; c++) rest += a[c] * o[c];
+    const TensorView<const float, 3>& grad_lse = backward_.input->grad_lse;
+    delta_[lane] = rest - (grad_lse.data ? grad_lse(b, block_.head, row) : 0.0f);
+  }
+
+  const detail::BackwardJob& backward_;
+  const detail::AttentionCall& call_;
+  const ScoringBuffers scoring_buffers_;
+  const KeyBuffers key_buffers_;
+  const StagedRows q_, grad_out_, out_;
+  const size_t lanes_;
+  float* q_panels_;
+  float* grad_out_panels_;
+  float* base_;
+  float* delta_;
+  float* factors_;
+  float* tanh_;
+  detail::QueryBlock block_;
+  SeenKeys seen_;
+  Scoring scoring_;
+};
+
+// Gradients of the queries of a task, and their share of the gradients of keys, values and tables.
+class BackwardRun {
+ public:
+  BackwardRun(const detail::BackwardJob& backward, detail::BackwardTask& task)
+      : backward_(backward),
+        call_(*backward.job->call),
+        task_(task),
+        arena_(detail::Arena::begin()),
+        queries_(backward, *task.sequence, arena_) {
+    const size_t lanes = WholePanels(backward.queries_of_a_block), panels = lanes / kPanel;
+    q_strips_ = arena_.take(StripsSize(lanes, queries_.q().channels));
+    grad_out_strips_ = arena_.take(StripsSize(lanes, queries_.grad_out().channels));
+    grad_q_ = arena_.take(lanes * queries_.q().stride);
+    weights_ = arena_.take(panels * kTileSize);
+    gradients_ = arena_.take(panels * kTileSize);
+    const auto keys = static_cast<size_t>(task.sequence->keys);
+    if (backward.output->key_bias.data) {
+      column_sums_ = arena_.take(keys * kLanes);
+      std::fill_n(column_sums_, keys * kLanes, 0.0f);
+    }
+    if (backward.output->relative_bias.data) {
+      diagonals_ = arena_.take(keys + lanes + 2 * kPanel);
+      float* skew = arena_.take((kMostKeys + 1) * kSkewStride);
+      std::fill_n(skew, (kMostKeys + 1) * kSkewStride, 0.0f);
+      skew_ = skew + kSkewStride;  // zeros before the first row too
+    }
+  }
+
+  void Run() {
+    const int64_t group = call_.group();
+    for (int64_t h = 0; h < group; h++) {
+      const std::vector<detail::QueryBlock> blocks =
+          detail::query_blocks(*task_.sequence, task_.key_head * group + h, backward_.queries_of_a_block);
+      for (size_t i = 0; i < blocks.size(); i++)
+        if (ChunkOf(static_cast<int64_t>(i)) == task_.chunk) RunBlock(blocks[i]);
+    }
+    if (column_sums_) FoldColumnSums();
+  }
+
+ private:
+  // Blocks are dealt to chunks to and fro, so that under a causal mask each gets as much work.
+  int64_t ChunkOf(int64_t i) const {
+    const int64_t round = i / task_.chunks, place = i % task_.chunks;
+    return round % 2 ? task_.chunks - 1 - place : place;
+  }
+
+  void RunBlock(const detail::QueryBlock& block) {
+    queries_.Load(block);
+    const size_t lanes = queries_.panels() * kPanel;
+    RowsToStrips(queries_.q(), lanes, static_cast<float>(call_.scale), q_strips_);
+    RowsToStrips(queries_.grad_out(), lanes, 1.0f, grad_out_strips_);
+    std::fill_n(grad_q_, lanes * queries_.q().stride, 0.0f);
+    if (diagonals_) std::fill_n(diagonals_, DiagonalCount() + 2 * kPanel, 0.0f);
+    queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
+    if (AnyNaN()) RunQueriesCarefully();
+    StoreQueries();
+    if (diagonals_) FoldDiagonals();
+    if (!task_.sinks.empty()) FoldSinks();
+  }
+
+  size_t DiagonalCount() const {
+    return static_cast<size_t>(std::max<int64_t>(0, queries_.seen().end - queries_.seen().begin)) + queries_.count();
+  }
+
+  void RunKeys(const KeyBlock& keys) {
+    SeenRows seen[kMostPanels];
+    size_t rows = 0;
+    for (size_t p = 0; p < queries_.panels(); p++) {
+      seen[p] = RowsSeen(queries_.scoring(), queries_.PanelAt(p), keys);
+      if (seen[p].empty()) {
+        seen[p] = {};
+        continue;
+      }
+      rows = std::max(rows, seen[p].end);
+      RunPanel(p, keys, seen[p]);
+    }
+    if (rows == 0) return;
+    const int64_t b = task_.sequence->batch, j = task_.sequence->first_key + keys.first;
+    const PanelTiles weights{weights_, queries_.panels(), seen}, gradients{gradients_, queries_.panels(), seen};
+    AddOuterProduct(rows, static_cast<size_t>(call_.value_channels), weights, grad_out_strips_,
+                    backward_.v->row(task_.chunk, b, task_.key_head, j),
+                    static_cast<size_t>(backward_.v->stride(task_.chunk)));
+    AddOuterProduct(rows, static_cast<size_t>(call_.channels), gradients, q_strips_,
+                    backward_.k->row(task_.chunk, b, task_.key_head, j),
+                    static_cast<size_t>(backward_.k->stride(task_.chunk)));
+  }
+
+  void RunPanel(size_t p, const KeyBlock& keys, const SeenRows& seen) {
+    float* weights = weights_ + p * kTileSize;
+    float* gradient = gradients_ + p * kTileSize;
+    const size_t rows = seen.end - seen.begin;
+    const int64_t first = keys.first + static_cast<int64_t>(seen.begin);
+    ScoreGradientExtras extras;
+    if (column_sums_) extras.column_sums = column_sums_ + static_cast<size_t>(first) * kLanes;
+    extras.skew = skew_;
+    queries_.Gradients(p, keys, seen, extras, true, weights + seen.begin * kPanel, gradient + seen.begin * kPanel);
+    if (diagonals_) {
+      const Scoring& scoring = queries_.scoring();
+      AddDiagonals(rows, skew_,
+                   diagonals_ + (queries_.PanelAt(p).position - scoring.first_position) + (scoring.last_key - first));
+    }
+    ClearAround(seen, weights);
+    ClearAround(seen, gradient);
+    AddKeys(AddWeightedRows, p, keys, seen, gradient + seen.begin * kPanel);
+  }
+
+  // grad_q of panel p, still without the scale.
+  template <class AddRows>
+  void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
+    HWY_ALIGN float ones[kPanel];
+    std::fill_n(ones, kPanel, 1.0f);
+    add_rows(static_cast<size_t>(call_.channels), seen.end - seen.begin, keys.k + seen.begin * keys.k_stride,
+             keys.k_stride, gradient, ones, grad_q_ + p * kPanel * queries_.q().stride);
+  }
+
+  bool AnyNaN() const {
+    for (size_t p = 0; p < queries_.panels(); p++)
+      if (HasNaN(queries_.q().channels, queries_.PanelAt(p).count, grad_q_ + p * kPanel * queries_.q().stride))
+        return true;
+    return false;
+  }
+
+  // Again for grad_q alone, so that NaN in keys that a query does not see stays out of its gradient.
+  void RunQueriesCarefully() {
+    std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().stride, 0.0f);
+    queries_.ForEachBlock([&](const KeyBlock& keys) {
+      for (size_t p = 0; p < queries_.panels(); p++) {
+        const SeenRows seen = RowsSeen(queries_.scoring(), queries_.PanelAt(p), keys);
+        if (seen.empty()) continue;
+        queries_.Gradients(p, keys, seen, {}, true, weights_, gradients_);
+        AddKeys(AddWeightedRowsCarefully, p, keys, seen, gradients_);
+      }
+    });
+  }
+
+  void StoreQueries() {
+    const FloatTag d;
+    const detail::QueryBlock& block = queries_.block();
+    const size_t stride = queries_.q().stride;
+    float* rows = queries_.q().data;  // of no further use
+    const FloatVec scale = hn::Set(d, static_cast<float>(call_.scale));
+    for (size_t i = 0; i < queries_.panels() * kPanel * stride; i += kLanes)
+      hn::StoreU(hn::Mul(scale, hn::LoadU(d, grad_q_ + i)), d, grad_q_ + i);
+    for (size_t p = 0; p < queries_.panels(); p++)
+      PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, rows + p * kPanel * stride, stride);
+    detail::turn_back(call_.options.rotate_q, block.sequence->batch, block.first, block.count, call_.channels, rows,
+                      static_cast<int64_t>(stride));
+    detail::write_rows(backward_.output->q, block.sequence->batch, block.head, block.first, block.count, rows,
+                       static_cast<int64_t>(stride));
+  }
+
+  void FoldColumnSums() {
+    for (int64_t j = 0; j < task_.sequence->keys; j++) {
+      const float* lanes = column_sums_ + static_cast<size_t>(j) * kLanes;
+      float sum = 0.0f;
+      for (size_t z = 0; z < kLanes; z++) sum += lanes[z];
+      task_.key_bias[static_cast<size_t>(task_.sequence->first_key + j)] = sum;
+    }
+  }
+
+  void FoldDiagonals() {
+    const RelativeBiasView& bias = *call_.options.relative_bias;
+    const int64_t span = bias.table.shape[1];
+    double* table = task_.relative_bias.data() + (queries_.block().head % call_.group()) * span;
+    const Scoring& scoring = queries_.scoring();
+    const int64_t index = scoring.last_key - scoring.first_position - bias.first_distance;
+    for (int64_t x = 0; x < static_cast<int64_t>(DiagonalCount()); x++)
+      table[std::clamp<int64_t>(index - x, 0, span - 1)] += static_cast<double>(diagonals_[x]);
+  }
+
+  // The sink's weight is 2^(sink - lse) and its value 0: its score has the gradient weight * (0 - delta).
+  void FoldSinks() {
+    const int64_t head = queries_.block().head;
+    const double sink = static_cast<double>(call_.options.sinks[static_cast<size_t>(head)]) / detail::kLn2;
+    double& sum = task_.sinks[static_cast<size_t>(head % call_.group())];
+    for (size_t lane = 0; lane < queries_.count(); lane++)
+      sum -= std::exp2(sink - static_cast<double>(queries_.base()[lane])) * static_cast<double>(queries_.delta()[lane]);
+  }
+
+  static constexpr size_t kMostPanels = detail::kMostQueriesOfABlock / kPanel + 1;
+
+  const detail::BackwardJob& backward_;
+  const detail::AttentionCall& call_;
+  detail::BackwardTask& task_;
+  detail::Arena& arena_;
+  StagedQueries queries_;
+  float* q_strips_ = nullptr;
+  float* grad_out_strips_ = nullptr;
+  float* grad_q_ = nullptr;       // [panel][channels][kPanel]
+  float* weights_ = nullptr;      // a tile for each panel
+  float* gradients_ = nullptr;    // a tile for each panel
+  float* column_sums_ = nullptr;  // [keys of the sequence][kLanes]
+  float* diagonals_ = nullptr;    // by the index of Scoring::relative
+  float* skew_ = nullptr;
+};
+
+void RunBackwardTask(const detail::BackwardJob& job, detail::BackwardTask& task) { BackwardRun(job, task).Run(); }
+
+// The gradient of the additive mask: that of the score itself, summed over what the mask is broadcast to. A pass of its
+// own, so that no two tasks add to the same element.
+class MaskRun {
+ public:
+  MaskRun(const detail::BackwardJob& backward, const detail::MaskTask& task)
+      : backward_(backward), call_(*backward.job->call), task_(task) {}
+
+  void Run() {
+    const TensorView<float, 4>& mask = backward_.output->mask;
+    const bool all_batches = mask.shape[0] == 1, all_heads = mask.shape[1] == 1;
+    for (const detail::Sequence& sequence : call_.sequences) {
+      if (!all_batches && sequence.batch != task_.batch) continue;
+      for (int64_t head = 0; head < call_.heads; head++)
+        if (all_heads || head == task_.head) RunHead(sequence, head);
+    }
+  }
+
+ private:
+  void RunHead(const detail::Sequence& sequence, int64_t head) {
+    detail::Arena& arena = detail::Arena::begin();
+    StagedQueries queries(backward_, sequence, arena);
+    weights_ = arena.take(kTileSize);
+    gradient_ = arena.take(kTileSize);
+    rows_ = arena.take(kPanel * kMostKeys);
+    for (detail::QueryBlock block : detail::query_blocks(sequence, head, backward_.queries_of_a_block)) {
+      const int64_t end = std::min(block.first + block.count, task_.end);
+      block.first = std::max(block.first, task_.first);
+      block.count = end - block.first;
+      if (block.count <= 0) continue;
+      queries.Load(block);
+      queries.ForEachBlock([&](const KeyBlock& keys) {
+        for (size_t p = 0; p < queries.panels(); p++) AddPanel(queries, p, keys);
+      });
+    }
+  }
+
+  void AddPanel(const StagedQueries& queries, size_t p, const KeyBlock& keys) {
+    const QueryPanel panel = queries.PanelAt(p);
+    const SeenRows seen = RowsSeen(queries.scoring(), panel, keys);
+    if (seen.empty()) return;
+    const size_t rows = seen.end - seen.begin;
+    queries.Gradients(p, keys, seen, {}, false, weights_, gradient_);
+    PanelToRows(gradient_, rows, rows_, kMostKeys);
+    const TensorView<float, 4>& mask = backward_.output->mask;
+    const auto stride = [&](size_t i) { return mask.shape[i] == 1 ? 0 : mask.strides[i]; };
+    const int64_t key = queries.block().sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
+    for (size_t z = 0; z < panel.count; z++) {
+      const int64_t query = panel.first_query + static_cast<int64_t>(z);
+      float* to = mask.data + task_.batch * stride(0) + task_.head * stride(1) + query * stride(2) + key * stride(3);
+      const float* from = rows_ + z * kMostKeys;
+      for (size_t j = 0; j < rows; j++) to[static_cast<int64_t>(j) * stride(3)] += from[j];
+    }
+  }
+
+  const detail::BackwardJob& backward_;
+  const detail::AttentionCall& call_;
+  const detail::MaskTask& task_;
+  float* weights_ = nullptr;
+  float* gradient_ = nullptr;
+  float* rows_ = nullptr;
+};
+
+void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) { MaskRun(job, task).Run(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "phasor/core/parallel.h"
+#include "simd/dispatch.h"
+
+namespace phasor::detail {
+
+HWY_EXPORT(RunBackwardTask);
+HWY_EXPORT(RunMaskTask);
+
+namespace {
+
+// Chunks of queries when there are few heads: enough tasks for some threads, decided by the shape alone.
+std::int64_t chunks_of(const AttentionCall& call) {
+  constexpr std::int64_t kEnoughTasks = 8, kLeastQueries = 512;
+  const std::int64_t tasks = static_cast<std::int64_t>(call.sequences.size()) * call.key_heads;
+  const std::int64_t wanted = (kEnoughTasks + tasks - 1) / std::max<std::int64_t>(tasks, 1);
+  return std::clamp<std::int64_t>(call.queries * call.group() / kLeastQueries, 1, std::max<std::int64_t>(wanted, 1));
+}
+
+std::vector<BackwardTask> make_tasks(const AttentionCall& call, const BackwardOutput& output, std::int64_t chunks) {
+  const auto group = static_cast<std::size_t>(call.group());
+  std::vector<BackwardTask> tasks;
+  for (const Sequence& sequence : call.sequences)
+    for (std::int64_t g = 0; g < call.key_heads; g++)
+      for (std::int64_t c = 0; c < chunks; c++) {
+        BackwardTask task{.sequence = &sequence, .key_head = g, .chunk = c, .chunks = chunks};
+        if (output.key_bias.data) task.key_bias.resize(static_cast<std::size_t>(call.keys));
+        if (output.relative_bias.data)
+          task.relative_bias.resize(group * static_cast<std::size_t>(output.relative_bias.shape[1]));
+        if (output.sinks.data) task.sinks.resize(group);
+        tasks.push_back(std::move(task));
+      }
+  return tasks;
+}
+
+template <class View>
+void fill_zero(const View& view) {
+  if constexpr (requires { view[0]; }) {
+    for (std::int64_t i = 0; i < view.shape[0]; i++) fill_zero(view[i]);
+  } else {
+    for (std::int64_t i = 0; i < view.shape[0]; i++) view(i) = 0.0f;
+  }
+}
+
+void add_key_bias(const std::vector<BackwardTask>& tasks, const TensorView<float, 3>& gradient) {
+  fill_zero(gradient);
+  for (const BackwardTask& task : tasks) {
+    const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
+    const std::int64_t g = gradient.shape[1] == 1 ? 0 : task.key_head;
+    for (std::int64_t j = 0; j < gradient.shape[2]; j++)
+      gradient(b, g, j) += task.key_bias[static_cast<std::size_t>(j)];
+  }
+}
+
+// Rows [group][columns] of the tasks, added to rows of a gradient [H, columns].
+void add_by_head(const std::vector<BackwardTask>& tasks, std::vector<double> BackwardTask::*part, std::int64_t group,
+                 const TensorView<float, 2>& gradient) {
+  const auto columns = static_cast<std::size_t>(gradient.shape[1]);
+  std::vector<double> sums(static_cast<std::size_t>(gradient.shape[0]) * columns);
+  for (const BackwardTask& task : tasks) {
+    const std::size_t first = static_cast<std::size_t>(task.key_head * group) * columns;
+    for (std::size_t i = 0; i < (task.*part).size(); i++) sums[first + i] += (task.*part)[i];
+  }
+  for (std::int64_t h = 0; h < gradient.shape[0]; h++)
+    for (std::int64_t x = 0; x < gradient.shape[1]; x++)
+      gradient(h, x) = static_cast<float>(sums[static_cast<std::size_t>(h) * columns + static_cast<std::size_t>(x)]);
+}
+
+void mask_backward(const BackwardJob& job) {
+  const TensorView<float, 4>& mask = job.output->mask;
+  fill_zero(mask);
+  const std::int64_t queries = job.job->call->queries;
+  const std::int64_t step = mask.shape[2] == 1 ? std::max<std::int64_t>(queries, 1) : job.queries_of_a_block;
+  std::vector<MaskTask> tasks;
+  for (std::int64_t b = 0; b < mask.shape[0]; b++)
+    for (std::int64_t h = 0; h < mask.shape[1]; h++)
+      for (std::int64_t first = 0; first < queries; first += step)
+        tasks.push_back({b, h, first, std::min(first + step, queries)});
+  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+    PHASOR_DISPATCH(RunMaskTask)(job, tasks[static_cast<std::size_t>(i)]);
+  });
+}
+
+}  // namespace
+
+void backward(const AttentionCall& call, const BackwardInput& input, const BackwardOutput& output) {
+  const std::int64_t queries_of_a_block = call.channels + call.value_channels <= 160 ? 128 : 64;
+  const Job job(call, queries_of_a_block);
+  const std::int64_t chunks = chunks_of(call);
+  GradientRows k(output.k, chunks), v(output.v, chunks);
+  const BackwardJob backward_job{&job, &input, &output, &k, &v, queries_of_a_block};
+  std::vector<BackwardTask> tasks = make_tasks(call, output, chunks);
+  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+    PHASOR_DISPATCH(RunBackwardTask)(backward_job, tasks[static_cast<std::size_t>(i)]);
+  });
+  k.finish(call.options.rotate_k);
+  v.finish({});
+  if (output.key_bias.data) add_key_bias(tasks, output.key_bias);
+  if (output.relative_bias.data) add_by_head(tasks, &BackwardTask::relative_bias, call.group(), output.relative_bias);
+  if (output.sinks.data)
+    add_by_head(tasks, &BackwardTask::sinks, call.group(),
+                {output.sinks.data, {call.heads, 1}, {output.sinks.strides[0], 1}});
+  if (output.mask.data) mask_backward(backward_job);
+}
+
+}  // namespace phasor::detail
+#endif  // HWY_ONCE

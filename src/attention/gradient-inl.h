@@ -1,0 +1,158 @@
+// Gradients of scores, and the products that carry them to q, k and v.
+#if defined(PHASOR_ATTENTION_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PHASOR_ATTENTION_GRADIENT_INL_H_
+#undef PHASOR_ATTENTION_GRADIENT_INL_H_
+#else
+#define PHASOR_ATTENTION_GRADIENT_INL_H_
+#endif
+
+#include "block-inl.h"
+#include "dropout-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of a tile beside each other with a panel of zeros between: diagonals are then read as vectors.
+constexpr size_t kSkewStride = 2 * kPanel;
+
+// What the gradient of scores meets or leaves on its way; all optional.
+struct ScoreGradientExtras {
+  const float* factors = nullptr;  // of dropout, by row and lane
+  const float* tanh = nullptr;     // of the softcap, by row and lane
+  float* column_sums = nullptr;    // [rows][kLanes]: adds the gradient of each key's bias, still spread over lanes
+  float* skew = nullptr;           // [rows][kSkewStride]: the gradient itself, for AddDiagonals
+};
+
+// gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight; a weight of 0
+// hides whatever came from its value. Weights leave multiplied by the dropout factors, as the values met them.
+inline HWY_NOINLINE void ScoreGradient(size_t rows, const float* HWY_RESTRICT delta, const ScoreGradientExtras& extras,
+                                       float* HWY_RESTRICT weights, float* HWY_RESTRICT gradient) {
+  const FloatTag d;
+  const auto half = [&](size_t i, size_t v) HWY_ATTR {
+    const size_t at = i * kPanel + v;
+    const FloatVec weight = hn::LoadU(d, weights + at);
+    FloatVec g = hn::LoadU(d, gradient + at);
+    if (extras.factors) {
+      const FloatVec factor = hn::LoadU(d, extras.factors + at);
+      g = hn::Mul(g, factor);
+      hn::StoreU(hn::Mul(weight, factor), d, weights + at);
+    }
+    g = hn::Mul(weight, hn::Sub(g, hn::LoadU(d, delta + v)));
+    g = hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), g);
+    if (extras.skew) hn::StoreU(g, d, extras.skew + i * kSkewStride + v);
+    FloatVec by_product = g;
+    if (extras.tanh) {
+      const FloatVec t = hn::LoadU(d, extras.tanh + at);
+      by_product = hn::Mul(g, hn::NegMulAdd(t, t, hn::Set(d, 1.0f)));
+    }
+    hn::StoreU(by_product, d, gradient + at);
+    return g;
+  };
+  for (size_t i = 0; i < rows; i++) {
+    const FloatVec g0 = half(i, 0), g1 = half(i, kLanes);
+    if (!extras.column_sums) continue;
+    float* sum = extras.column_sums + i * kLanes;
+    hn::StoreU(hn::Add(hn::LoadU(d, sum), hn::Add(g0, g1)), d, sum);
+  }
+}
+
+// sums[lane - row] += skew[row][lane]: the gradient of a bias by distance is the sum along diagonals. Each vector of
+// sums is made in registers from the rows that cross it, so no sum is stored and read again one float further on.
+inline HWY_NOINLINE void AddDiagonals(size_t rows, const float* HWY_RESTRICT skew, float* HWY_RESTRICT sums) {
+  const FloatTag d;
+  const auto n = static_cast<ptrdiff_t>(rows), lanes = static_cast<ptrdiff_t>(kLanes);
+  const auto panel = static_cast<ptrdiff_t>(kPanel), step = static_cast<ptrdiff_t>(kSkewStride) + 1;
+  for (ptrdiff_t u = 1 - n; u < panel; u += lanes) {
+    const ptrdiff_t begin = std::max<ptrdiff_t>(0, 1 - lanes - u), end = std::min(n, panel - u);
+    FloatVec s0 = hn::LoadU(d, sums + u), s1 = hn::Zero(d), s2 = s1, s3 = s1;
+    const float* from = skew + u + begin * step;
+    ptrdiff_t row = begin;
+    for (; row + 4 <= end; row += 4, from += 4 * step) {
+      s0 = hn::Add(s0, hn::LoadU(d, from));
+      s1 = hn::Add(s1, hn::LoadU(d, from + step));
+      s2 = hn::Add(s2, hn::LoadU(d, from + 2 * step));
+      s3 = hn::Add(s3, hn::LoadU(d, from + 3 * step));
+    }
+    for (; row < end; row++, from += step) s0 = hn::Add(s0, hn::LoadU(d, from));
+    hn::StoreU(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), d, sums + u);
+  }
+}
+
+// tile[key][lane] = a[key] . panel[lane]: of values with the gradient of out, d loss / d weight.
+inline HWY_NOINLINE void RowDots(size_t rows, size_t channels, const float* a, size_t a_stride, const float* panel,
+                                 float* HWY_RESTRICT tile) {
+  PlainScores(rows, channels, a, a_stride, panel, tile);
+}
+
+// Columns of rows, packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero past the last column.
+inline void RowsToStrips(const StagedRows& rows, size_t count, float factor, float* HWY_RESTRICT strips) {
+  const FloatTag d;
+  for (size_t first = 0; first < rows.channels; first += kPanel) {
+    const size_t columns = std::min(kPanel, rows.channels - first);
+    for (size_t i = 0; i < count; i++, strips += kPanel) {
+      const float* from = rows.data + i * rows.stride + first;
+      size_t c = 0;
+      for (; c + kLanes <= columns; c += kLanes)
+        hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + c)), d, strips + c);
+      for (; c < kPanel; c++) strips[c] = c < columns ? factor * from[c] : 0.0f;
+    }
+  }
+}
+
+inline size_t StripsSize(size_t rows, size_t channels) { return (channels + kPanel - 1) / kPanel * kPanel * rows; }
+
+// The tiles of one kind of a block of keys: tile p belongs to panel p and has valid rows (or zeros) wherever a row tile
+// that meets begin[p] .. end[p] - 1 reaches.
+struct PanelTiles {
+  float* data = nullptr;
+  size_t panels = 0;
+  SeenRows* seen = nullptr;
+  float* tile(size_t p) const { return data + p * kTileSize; }
+};
+
+// gradient[key][c] += sum over queries of tiles[key][query] * strips[query][c]
+template <size_t R, size_t N>
+HWY_INLINE void AddOuterTile(const PanelTiles& tiles, size_t row, size_t begin, size_t end,
+                             const float* HWY_RESTRICT strip, float* HWY_RESTRICT gradient, size_t stride) {
+  const FloatTag d;
+  Tile<R, N> tile;
+  FillTile(tile, [&](size_t r, size_t v) HWY_ATTR { return hn::LoadU(d, gradient + r * stride + v * kLanes); });
+  for (size_t p = begin; p < end; p++)
+    Accumulate(tile, kPanel, ByRows{tiles.tile(p) + row * kPanel, kPanel}, strip + p * kPanel * kPanel, kPanel);
+  StoreTile(tile, gradient, stride);
+}
+
+inline HWY_NOINLINE void AddOuterProduct(size_t rows, size_t channels, const PanelTiles& tiles,
+                                         const float* HWY_RESTRICT strips, float* HWY_RESTRICT gradient,
+                                         size_t stride) {
+  const size_t strip_size = tiles.panels * kPanel * kPanel;
+  ForEachTile(rows, [&]<size_t R>(size_t row) HWY_ATTR {
+    size_t begin = 0, end = tiles.panels;  // the panels that see one of these keys; they follow each other
+    while (begin < end && (tiles.seen[begin].begin >= row + R || tiles.seen[begin].end <= row)) begin++;
+    while (begin < end && (tiles.seen[end - 1].begin >= row + R || tiles.seen[end - 1].end <= row)) end--;
+    if (begin == end) return;
+    const float* strip = strips;
+    for (size_t c = 0; c < channels; c += kPanel, strip += strip_size) {
+      float* to = gradient + row * stride + c;
+      if (channels - c > kLanes)
+        AddOuterTile<R, 2>(tiles, row, begin, end, strip, to, stride);
+      else
+        AddOuterTile<R, 1>(tiles, row, begin, end, strip, to, stride);
+    }
+  });
+}
+
+// Zero rows around the rows a panel sees, for the row tiles that reach past them.
+inline void ClearAround(const SeenRows& seen, float* HWY_RESTRICT tile) {
+  const size_t before = std::min(seen.begin, kTileRows - 1);
+  std::fill_n(tile + (seen.begin - before) * kPanel, before * kPanel, 0.0f);
+  std::fill_n(tile + seen.end * kPanel, (kTileRows - 1) * kPanel, 0.0f);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

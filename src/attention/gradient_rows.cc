@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "backward.h"
+#include "phasor/core/parallel.h"
+#include "rows.h"
+
+namespace phasor::detail {
+namespace {
+
+// Kernels write whole vectors, 16 floats at most.
+constexpr std::int64_t kWidest = 16;
+constexpr std::int64_t kRowsOfATask = 256;
+
+std::int64_t whole_vectors(std::int64_t channels) { return (channels + kWidest - 1) / kWidest * kWidest; }
+
+}  // namespace
+
+GradientRows::GradientRows(const AnyOutput& out, std::int64_t chunks)
+    : out_(out), in_place_(out.type == ElementType::float32 && out.shape[3] % kWidest == 0) {
+  const Shape<4>& shape = out.shape;
+  scratch_ = Tensor<float, 5>({in_place_ ? chunks - 1 : chunks, shape[0], shape[1], shape[2], whole_vectors(shape[3])});
+  for (std::int64_t c = 0; c < scratch_.shape()[0]; c++) others_.push_back(scratch_.view()[c]);
+  if (in_place_) {
+    first_ = out.as<float>();
+    clear_output();
+  } else {
+    first_ = others_.front();
+    others_.erase(others_.begin());
+  }
+}
+
+void GradientRows::clear_output() {
+  parallel_for(out_.shape[0] * out_.shape[1], [&](std::int64_t head) {
+    for (std::int64_t j = 0; j < out_.shape[2]; j++)
+      std::fill_n(row(0, head / out_.shape[1], head % out_.shape[1], j), out_.shape[3], 0.0f);
+  });
+}
+
+void GradientRows::finish_rows(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t g,
+                               std::int64_t first, std::int64_t count) {
+  const std::int64_t channels = out_.shape[3];
+  for (std::size_t c = 0; c < others_.size(); c++)
+    for (std::int64_t j = first; j < first + count; j++) {
+      float* sum = row(0, b, g, j);
+      const float* other = row(static_cast<std::int64_t>(c) + 1, b, g, j);
+      for (std::int64_t i = 0; i < channels; i++) sum[i] += other[i];
+    }
+  turn_back(rotation, b, first, count, channels, row(0, b, g, first), stride(0));
+  if (!in_place_) write_rows(out_, b, g, first, count, row(0, b, g, first), stride(0));
+}
+
+void GradientRows::finish(const std::optional<RotaryView>& rotation) {
+  if (in_place_ && others_.empty() && !rotation) return;
+  const auto [batch, heads, rows, channels] = out_.shape;
+  const std::int64_t blocks = (rows + kRowsOfATask - 1) / kRowsOfATask;
+  parallel_for(batch * heads * blocks, [&](std::int64_t task) {
+    const std::int64_t first = task % blocks * kRowsOfATask, head = task / blocks;
+    finish_rows(rotation, head / out_.shape[1], head % out_.shape[1], first,
+                std::min(kRowsOfATask, out_.shape[2] - first));
+  });
+}
+
+}  // namespace phasor::detail
