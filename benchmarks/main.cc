@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -67,8 +68,9 @@ class RatioReporter : public benchmark::BenchmarkReporter {
 
   void Finalize() override {
     print_header();
-    for (const auto& [name, series] : series_) {
-      std::printf("%-44s %9.3f %9.3f", name.c_str(), 1e3 * median(series.seconds), 1e3 * lowest(series.seconds));
+    for (const auto& [index, name] : order_) {
+      const Series& series = series_.at(name);
+      std::printf("%-51s %9.3f %9.3f", name.c_str(), 1e3 * median(series.seconds), 1e3 * lowest(series.seconds));
       print_rate(series);
       print_beside_plain(series);
       if (!series.seconds_per_query.empty()) std::printf("  %.2f us/query", 1e6 * median(series.seconds_per_query));
@@ -79,6 +81,7 @@ class RatioReporter : public benchmark::BenchmarkReporter {
  private:
   void add(const Run& run) {
     const std::string& name = run.run_name.function_name;
+    order_[run.family_index] = name;
     Series& series = series_[name];
     series.seconds.push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
     series.plain = run.report_label;
@@ -89,7 +92,7 @@ class RatioReporter : public benchmark::BenchmarkReporter {
   }
 
   static void print_header() {
-    std::printf("\n%-44s %9s %9s %9s %9s %-7s %7s %7s %-10s %8s %7s\n", "case", "ms median", "best", "rate med.",
+    std::printf("\n%-51s %9s %9s %9s %9s %-7s %7s %7s %-10s %8s %7s\n", "case", "ms median", "best", "rate med.",
                 "best", "", "median", "best", "of", "to plain", "best");
   }
 
@@ -111,7 +114,8 @@ class RatioReporter : public benchmark::BenchmarkReporter {
                 lowest(series.seconds) / lowest(plain->second.seconds));
   }
 
-  std::map<std::string, Series> series_;  // by name
+  std::map<std::string, Series> series_;       // by name
+  std::map<std::int64_t, std::string> order_;  // as they were registered
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "phasor/core/random.h"
 #include "phasor/position/rope.h"
+#include "random_tensor.h"
 
 namespace phasor {
 namespace {
@@ -23,17 +23,15 @@ TensorView<T, 4> heads_first(Tensor<T, 4>& tensor, Memory memory) {
 }
 
 template <class T>
-Tensor<T, 4> random_tensor(Memory memory) {
-  Tensor<T, 4> x(memory == Memory::bhtd ? Shape<4>{kBatch, kHeads, kTokens, kChannels}
-                                        : Shape<4>{kBatch, kTokens, kHeads, kChannels});
-  const Philox random(1);
-  for (std::int64_t i = 0; i < x.size(); i++) x.data()[i] = T(random.uniform(static_cast<std::uint64_t>(i % 4096)));
-  return x;
+Tensor<T, 4> random_input(Memory memory) {
+  return random_tensor<T, 4>(memory == Memory::bhtd ? Shape<4>{kBatch, kHeads, kTokens, kChannels}
+                                                    : Shape<4>{kBatch, kTokens, kHeads, kChannels},
+                             1);
 }
 
 template <class T>
 void rotate_in_place(benchmark::State& state, Pairing pairing, Memory memory) {
-  Tensor<T, 4> x = random_tensor<T>(memory);
+  Tensor<T, 4> x = random_input<T>(memory);
   const Tensor<std::int64_t, 3> positions = consecutive_positions(kTokens);
   const AnyRotaryTable table = rotary_table(config(pairing), positions.view());
   for (auto _ : state) {
@@ -45,7 +43,7 @@ void rotate_in_place(benchmark::State& state, Pairing pairing, Memory memory) {
 
 template <class T>
 void rotate_out_of_place(benchmark::State& state, Pairing pairing, Memory memory) {
-  Tensor<T, 4> x = random_tensor<T>(memory), out(x.shape());
+  Tensor<T, 4> x = random_input<T>(memory), out(x.shape());
   const Tensor<std::int64_t, 3> positions = consecutive_positions(kTokens);
   const AnyRotaryTable table = rotary_table(config(pairing), positions.view());
   for (auto _ : state) {
