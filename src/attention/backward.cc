@@ -69,16 +69,16 @@ class StagedQueries {
     const QueryPanel panel = PanelAt(p);
     const size_t rows = seen.end - seen.begin;
     Scores(scoring_, panel, keys, seen, weights, tanh_);
-    Weights(rows, base_ + p * kPanel, weights);
-    RowDots(rows, static_cast<size_t>(call_.value_channels), keys.v + seen.begin * keys.v_stride, keys.v_stride,
-            grad_out_panels_ + p * kPanel * out_.stride, gradient);
+    Weights(panel.vectors, rows, base_ + p * kPanel, weights);
+    RowDots(panel.vectors, rows, static_cast<size_t>(call_.value_channels), keys.v + seen.begin * keys.v_stride,
+            keys.v_stride, grad_out_panels_ + p * kPanel * out_.stride, gradient);
     if (factors_) {
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       DropoutFactors(scoring_, panel, key, rows, factors_);
       extras.factors = factors_;
     }
     if (through_cap) extras.tanh = tanh_;
-    ScoreGradient(rows, delta_ + p * kPanel, extras, weights, gradient);
+    ScoreGradient(panel.vectors, rows, delta_ + p * kPanel, extras, weights, gradient);
   }
 
  private:
@@ -232,8 +232,9 @@ class BackwardRun {
   void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
     HWY_ALIGN float ones[kPanel];
     std::fill_n(ones, kPanel, 1.0f);
-    add_rows(static_cast<size_t>(call_.channels), seen.end - seen.begin, keys.k + seen.begin * keys.k_stride,
-             keys.k_stride, gradient, ones, grad_q_ + p * kPanel * queries_.q().stride);
+    add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.end - seen.begin,
+             keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, ones,
+             grad_q_ + p * kPanel * queries_.q().stride);
   }
 
   bool AnyNaN() const {

@@ -52,6 +52,7 @@ inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first, const f
   panel.first_query = block.first + static_cast<int64_t>(first);
   panel.position = block.position() + static_cast<int64_t>(first);
   panel.count = std::min(kPanel, static_cast<size_t>(block.count) - first);
+  panel.vectors = (panel.count + kLanes - 1) / kLanes;
   panel.q = panels + first * stride;
   return panel;
 }
@@ -133,41 +134,41 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
 }
 
 // tile = 2^(tile - base) lane by lane: scores to weights, once the log-sum-exp is known.
-inline HWY_NOINLINE void Weights(size_t rows, const float* HWY_RESTRICT base, float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_RESTRICT base,
+                                 float* HWY_RESTRICT tile) {
   const FloatTag d;
-  const FloatVec base0 = hn::LoadU(d, base), base1 = hn::LoadU(d, base + kLanes);
-  for (size_t i = 0; i < rows; i++) {
-    float* row = tile + i * kPanel;
-    const FloatVec w0 = Exp2(d, hn::Sub(hn::LoadU(d, row), base0));
-    const FloatVec w1 = Exp2(d, hn::Sub(hn::LoadU(d, row + kLanes), base1));
-    hn::StoreU(w0, d, row);
-    hn::StoreU(w1, d, row + kLanes);
+  for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
+    const FloatVec base_v = hn::LoadU(d, base + v);
+    for (size_t i = 0; i < rows; i++) {
+      float* at = tile + i * kPanel + v;
+      hn::StoreU(Exp2(d, hn::Sub(hn::LoadU(d, at), base_v)), d, at);
+    }
   }
 }
 
 // panel[c] = factor * panel[c] + sum over keys of a[key][c] * tile[key]: the weighted sum of rows of values (or, for
 // gradients, of keys), channels in rows.
-inline HWY_NOINLINE void AddWeightedRows(size_t channels, size_t keys, const float* a, size_t a_stride,
+inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t keys, const float* a, size_t a_stride,
                                          const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
                                          float* HWY_RESTRICT panel) {
   const FloatTag d;
-  const FloatVec factor0 = hn::LoadU(d, factor), factor1 = hn::LoadU(d, factor + kLanes);
   PanelProduct(
-      channels, keys,
+      vectors, channels, keys,
       [&](size_t c) {
         return ByColumns{a + c, a_stride};
       },
       tile, panel,
-      [&](size_t c, size_t v)
-          HWY_ATTR { return hn::Mul(v == 0 ? factor0 : factor1, hn::LoadU(d, panel + c * kPanel + v * kLanes)); });
+      [&](size_t c, size_t v) HWY_ATTR {
+        return hn::Mul(hn::LoadU(d, factor + v * kLanes), hn::LoadU(d, panel + c * kPanel + v * kLanes));
+      });
 }
 
 // The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
-inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t channels, size_t keys, const float* a, size_t a_stride,
-                                                  const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                                  float* HWY_RESTRICT panel) {
+inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channels, size_t keys, const float* a,
+                                                  size_t a_stride, const float* HWY_RESTRICT tile,
+                                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel) {
   const FloatTag d;
-  for (size_t v = 0; v < kPanel; v += kLanes)
+  for (size_t v = 0; v < vectors * kLanes; v += kLanes)
     for (size_t c = 0; c < channels; c++) {
       FloatVec sum = hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, panel + c * kPanel + v));
       for (size_t j = 0; j < keys; j++) {
@@ -182,14 +183,12 @@ inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t channels, size_t keys, 
 // Whether one of the first `count` lanes holds a NaN.
 inline HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_RESTRICT panel) {
   const FloatTag d;
-  FloatVec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
-  for (size_t c = 0; c < channels; c++) {
-    sum0 = hn::Add(sum0, hn::LoadU(d, panel + c * kPanel));
-    sum1 = hn::Add(sum1, hn::LoadU(d, panel + c * kPanel + kLanes));
-  }
   HWY_ALIGN float sums[kPanel];
-  hn::Store(sum0, d, sums);
-  hn::Store(sum1, d, sums + kLanes);
+  for (size_t v = 0; v < count; v += kLanes) {
+    FloatVec sum = hn::Zero(d);
+    for (size_t c = 0; c < channels; c++) sum = hn::Add(sum, hn::LoadU(d, panel + c * kPanel + v));
+    hn::Store(sum, d, sums + v);
+  }
   return std::any_of(sums, sums + count, [](float sum) { return sum != sum; });
 }
 

@@ -73,7 +73,7 @@ inline HWY_NOINLINE void DropoutFactors(const Scoring& scoring, const QueryPanel
   const FloatVec kept = hn::Set(d, static_cast<float>(1.0 / (1.0 - dropout.rate)));
   const WordVec threshold = hn::Set(dw, static_cast<uint32_t>(dropout.rate * 4294967296.0));
   const auto begin = static_cast<uint64_t>(first_key), end = begin + rows;
-  for (size_t v = 0; v < 2; v++) {
+  for (size_t v = 0; v < panel.vectors; v++) {
     const WordVec query = hn::Iota(dw, static_cast<uint32_t>(static_cast<size_t>(panel.first_query) + v * kLanes));
     for (uint64_t group = begin / 4; group * 4 < end; group++) {
       const Words words = PhiloxBlocks(dropout.seed, stream, query, static_cast<uint32_t>(group));

@@ -40,31 +40,23 @@ HWY_INLINE FloatVec LargestRow(size_t rows, const float* HWY_RESTRICT tile) {
 }
 
 // tile = 2^(tile - max) with the new max. While all keys were hidden the max is -infinity, and 0 is subtracted instead.
-HWY_NOINLINE void SoftmaxStep(size_t rows, float* HWY_RESTRICT tile, const SoftmaxLanes& lanes) {
+HWY_NOINLINE void SoftmaxStep(size_t vectors, size_t rows, float* HWY_RESTRICT tile, const SoftmaxLanes& lanes) {
   const FloatTag d;
-  const auto finite = [&](FloatVec m)
-                          HWY_ATTR { return hn::IfThenZeroElse(hn::Eq(m, hn::Set(d, -detail::kInfinity)), m); };
-  const auto grow = [&](size_t v) HWY_ATTR {
+  for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
     const FloatVec before = hn::LoadU(d, lanes.max + v), now = hn::Max(before, LargestRow(rows, tile + v));
-    const FloatVec factor = Exp2(d, hn::Sub(before, finite(now)));
+    const FloatVec max = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, -detail::kInfinity)), now);
+    const FloatVec factor = Exp2(d, hn::Sub(before, max));
     hn::StoreU(now, d, lanes.max + v);
     hn::StoreU(factor, d, lanes.factor + v);
-    hn::StoreU(hn::Mul(factor, hn::LoadU(d, lanes.sum + v)), d, lanes.sum + v);
-    return finite(now);
-  };
-  const FloatVec max0 = grow(0), max1 = grow(kLanes);
-  FloatVec sum0 = hn::Zero(d), sum1 = hn::Zero(d);
-  for (size_t i = 0; i < rows; i++) {
-    float* row = tile + i * kPanel;
-    const FloatVec w0 = Exp2(d, hn::Sub(hn::LoadU(d, row), max0));
-    const FloatVec w1 = Exp2(d, hn::Sub(hn::LoadU(d, row + kLanes), max1));
-    sum0 = hn::Add(sum0, w0);
-    sum1 = hn::Add(sum1, w1);
-    hn::StoreU(w0, d, row);
-    hn::StoreU(w1, d, row + kLanes);
+    FloatVec sum = hn::Zero(d);
+    for (size_t i = 0; i < rows; i++) {
+      float* at = tile + i * kPanel + v;
+      const FloatVec weight = Exp2(d, hn::Sub(hn::LoadU(d, at), max));
+      sum = hn::Add(sum, weight);
+      hn::StoreU(weight, d, at);
+    }
+    hn::StoreU(hn::MulAdd(factor, hn::LoadU(d, lanes.sum + v), sum), d, lanes.sum + v);
   }
-  hn::StoreU(hn::Add(hn::LoadU(d, lanes.sum), sum0), d, lanes.sum);
-  hn::StoreU(hn::Add(hn::LoadU(d, lanes.sum + kLanes), sum1), d, lanes.sum + kLanes);
 }
 
 // One block of queries of one head.
@@ -100,8 +92,8 @@ class ForwardBlock {
   }
 
  private:
-  using AddRows = void(size_t, size_t, const float*, size_t, const float* HWY_RESTRICT, const float* HWY_RESTRICT,
-                       float* HWY_RESTRICT);
+  using AddRows = void(size_t, size_t, size_t, const float*, size_t, const float* HWY_RESTRICT,
+                       const float* HWY_RESTRICT, float* HWY_RESTRICT);
 
   QueryPanel PanelAt(size_t first) const { return PanelOf(block_, first, query_panels_, query_stride_); }
   size_t LaneOf(const QueryPanel& panel) const { return static_cast<size_t>(panel.first_query - block_.first); }
@@ -136,10 +128,10 @@ class ForwardBlock {
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin, lane = LaneOf(panel);
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
-      SoftmaxStep(rows, tile_, {max_ + lane, sum_ + lane, factor});
+      SoftmaxStep(panel.vectors, rows, tile_, {max_ + lane, sum_ + lane, factor});
       Drop(panel, keys, seen);
-      add_rows(static_cast<size_t>(call_.value_channels), rows, keys.v + seen.begin * keys.v_stride, keys.v_stride,
-               tile_, factor, OutOf(panel));
+      add_rows(panel.vectors, static_cast<size_t>(call_.value_channels), rows, keys.v + seen.begin * keys.v_stride,
+               keys.v_stride, tile_, factor, OutOf(panel));
     });
   }
 
@@ -197,7 +189,7 @@ class ForwardBlock {
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin;
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
-      Weights(rows, base_ + LaneOf(panel), tile_);
+      Weights(panel.vectors, rows, base_ + LaneOf(panel), tile_);
       Drop(panel, keys, seen);
       PanelToRows(tile_, rows, rows_of_panel, kMostKeys);
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
@@ -240,7 +232,7 @@ namespace phasor::detail {
 HWY_EXPORT(RunForwardBlock);
 
 void forward(const AttentionCall& call, const ForwardOutput& output) {
-  constexpr std::int64_t kQueries = 64;
+  constexpr std::int64_t kQueries = 128;
   const Job job(call, kQueries);
   const ForwardJob forward_job{&job, &output};
   std::vector<QueryBlock> tasks;

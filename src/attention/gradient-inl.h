@@ -27,10 +27,11 @@ struct ScoreGradientExtras {
 
 // gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight; a weight of 0
 // hides whatever came from its value. Weights leave multiplied by the dropout factors, as the values met them.
-inline HWY_NOINLINE void ScoreGradient(size_t rows, const float* HWY_RESTRICT delta, const ScoreGradientExtras& extras,
-                                       float* HWY_RESTRICT weights, float* HWY_RESTRICT gradient) {
+inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float* HWY_RESTRICT delta,
+                                       const ScoreGradientExtras& extras, float* HWY_RESTRICT weights,
+                                       float* HWY_RESTRICT gradient) {
   const FloatTag d;
-  const auto half = [&](size_t i, size_t v) HWY_ATTR {
+  const auto vector = [&](size_t i, size_t v) HWY_ATTR {
     const size_t at = i * kPanel + v;
     const FloatVec weight = hn::LoadU(d, weights + at);
     FloatVec g = hn::LoadU(d, gradient + at);
@@ -51,10 +52,11 @@ inline HWY_NOINLINE void ScoreGradient(size_t rows, const float* HWY_RESTRICT de
     return g;
   };
   for (size_t i = 0; i < rows; i++) {
-    const FloatVec g0 = half(i, 0), g1 = half(i, kLanes);
+    FloatVec sum = vector(i, 0);
+    for (size_t v = 1; v < vectors; v++) sum = hn::Add(sum, vector(i, v * kLanes));
     if (!extras.column_sums) continue;
-    float* sum = extras.column_sums + i * kLanes;
-    hn::StoreU(hn::Add(hn::LoadU(d, sum), hn::Add(g0, g1)), d, sum);
+    float* to = extras.column_sums + i * kLanes;
+    hn::StoreU(hn::Add(hn::LoadU(d, to), sum), d, to);
   }
 }
 
@@ -81,9 +83,9 @@ inline HWY_NOINLINE void AddDiagonals(size_t rows, const float* HWY_RESTRICT ske
 }
 
 // tile[key][lane] = a[key] . panel[lane]: of values with the gradient of out, d loss / d weight.
-inline HWY_NOINLINE void RowDots(size_t rows, size_t channels, const float* a, size_t a_stride, const float* panel,
-                                 float* HWY_RESTRICT tile) {
-  PlainScores(rows, channels, a, a_stride, panel, tile);
+inline HWY_NOINLINE void RowDots(size_t vectors, size_t rows, size_t channels, const float* a, size_t a_stride,
+                                 const float* panel, float* HWY_RESTRICT tile) {
+  PlainScores(vectors, rows, channels, a, a_stride, panel, tile);
 }
 
 // Columns of rows, packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero past the last column.
@@ -118,7 +120,8 @@ HWY_INLINE void AddOuterTile(const PanelTiles& tiles, size_t row, size_t begin, 
                              const float* HWY_RESTRICT strip, float* HWY_RESTRICT gradient, size_t stride) {
   const FloatTag d;
   Tile<R, N> tile;
-  FillTile(tile, [&](size_t r, size_t v) HWY_ATTR { return hn::LoadU(d, gradient + r * stride + v * kLanes); });
+  FillTile(tile,
+           [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return hn::LoadU(d, gradient + r * stride + v * kLanes); });
   for (size_t p = begin; p < end; p++)
     Accumulate(tile, kPanel, ByRows{tiles.tile(p) + row * kPanel, kPanel}, strip + p * kPanel * kPanel, kPanel);
   StoreTile(tile, gradient, stride);
@@ -128,7 +131,7 @@ inline HWY_NOINLINE void AddOuterProduct(size_t rows, size_t channels, const Pan
                                          const float* HWY_RESTRICT strips, float* HWY_RESTRICT gradient,
                                          size_t stride) {
   const size_t strip_size = tiles.panels * kPanel * kPanel;
-  ForEachTile(rows, [&]<size_t R>(size_t row) HWY_ATTR {
+  ForEachTile(rows, [&]<size_t R>(size_t row) PHASOR_TILE_LAMBDA {
     size_t begin = 0, end = tiles.panels;  // the panels that see one of these keys; they follow each other
     while (begin < end && (tiles.seen[begin].begin >= row + R || tiles.seen[begin].end <= row)) begin++;
     while (begin < end && (tiles.seen[end - 1].begin >= row + R || tiles.seen[end - 1].end <= row)) end--;
@@ -136,10 +139,9 @@ inline HWY_NOINLINE void AddOuterProduct(size_t rows, size_t channels, const Pan
     const float* strip = strips;
     for (size_t c = 0; c < channels; c += kPanel, strip += strip_size) {
       float* to = gradient + row * stride + c;
-      if (channels - c > kLanes)
-        AddOuterTile<R, 2>(tiles, row, begin, end, strip, to, stride);
-      else
-        AddOuterTile<R, 1>(tiles, row, begin, end, strip, to, stride);
+      WithVectors(std::min(kVectors, (channels - c + kLanes - 1) / kLanes), [&]<size_t N>() PHASOR_TILE_LAMBDA {
+        AddOuterTile<R, N>(tiles, row, begin, end, strip, to, stride);
+      });
     }
   });
 }

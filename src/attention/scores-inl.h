@@ -30,6 +30,7 @@ struct QueryPanel {
   int64_t first_query = 0;  // row of the tensor
   int64_t position = 0;     // of lane 0, among the keys of the sequence
   size_t count = 0;
+  size_t vectors = 0;        // that hold these lanes
   const float* q = nullptr;  // [D][kPanel], turned, times QueryFactor
 };
 
@@ -123,12 +124,12 @@ class RowBias {
 };
 
 // tile = cap(tile) + bias; keeps the tanh itself in `tanh_tile` if given, for its derivative.
-inline HWY_NOINLINE void Softcap(size_t rows, float cap, const RowBias& bias, float* HWY_RESTRICT tile,
+inline HWY_NOINLINE void Softcap(size_t vectors, size_t rows, float cap, const RowBias& bias, float* HWY_RESTRICT tile,
                                  float* HWY_RESTRICT tanh_tile) {
   const FloatTag d;
   const FloatVec factor = hn::Set(d, cap * detail::kLog2E);
   for (size_t i = 0; i < rows; i++)
-    for (size_t v = 0; v < 2; v++) {
+    for (size_t v = 0; v < vectors; v++) {
       float* at = tile + i * kPanel + v * kLanes;
       const FloatVec t = hn::Tanh(d, hn::LoadU(d, at));
       if (tanh_tile) hn::StoreU(t, d, tanh_tile + i * kPanel + v * kLanes);
@@ -136,20 +137,20 @@ inline HWY_NOINLINE void Softcap(size_t rows, float cap, const RowBias& bias, fl
     }
 }
 
-inline HWY_NOINLINE void PlainScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
-                                     float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void PlainScores(size_t vectors, size_t rows, size_t channels, const float* k, size_t k_stride,
+                                     const float* q, float* HWY_RESTRICT tile) {
   PanelProduct(
-      rows, channels,
+      vectors, rows, channels,
       [&](size_t i) {
         return ByRows{k + i * k_stride, k_stride};
       },
       q, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); });
 }
 
-inline HWY_NOINLINE void BiasedScores(size_t rows, size_t channels, const float* k, size_t k_stride, const float* q,
-                                      const RowBias& bias, float* HWY_RESTRICT tile) {
+inline HWY_NOINLINE void BiasedScores(size_t vectors, size_t rows, size_t channels, const float* k, size_t k_stride,
+                                      const float* q, const RowBias& bias, float* HWY_RESTRICT tile) {
   PanelProduct(
-      rows, channels,
+      vectors, rows, channels,
       [&](size_t i) {
         return ByRows{k + i * k_stride, k_stride};
       },
@@ -207,7 +208,7 @@ HWY_INLINE void HideFromLanes(const Scoring& scoring, const QueryPanel& panel, i
   const FloatVec above = hn::Set(d, bound(distance - scoring.call->right));
   const FloatVec below = hn::Set(d, bound(distance + scoring.call->left));
   const FloatVec hidden = hn::Set(d, -detail::kInfinity);
-  for (size_t v = 0; v < 2; v++) {
+  for (size_t v = 0; v < panel.vectors; v++) {
     const FloatVec lane = hn::Iota(d, static_cast<float>(v * kLanes));
     const auto seen = hn::And(hn::Gt(lane, above), hn::Lt(lane, below));
     hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, row + v * kLanes), hidden), d, row + v * kLanes);
@@ -216,7 +217,7 @@ HWY_INLINE void HideFromLanes(const Scoring& scoring, const QueryPanel& panel, i
 
 HWY_INLINE void HideRow(float* HWY_RESTRICT row) {
   const FloatTag d;
-  for (size_t v = 0; v < 2; v++) hn::StoreU(hn::Set(d, -detail::kInfinity), d, row + v * kLanes);
+  for (size_t v = 0; v < kVectors; v++) hn::StoreU(hn::Set(d, -detail::kInfinity), d, row + v * kLanes);
 }
 
 // tile[i][lane] = score of key row seen.begin + i, -infinity where hidden.
@@ -230,10 +231,10 @@ inline void Scores(const Scoring& scoring, const QueryPanel& panel, const KeyBlo
   const RowBias bias(scoring, panel, first);
   const bool capped = call.options.softcap > 0;
   if (capped || (!scoring.key_bias && !scoring.relative))
-    PlainScores(rows, channels, k, keys.k_stride, panel.q, tile);
+    PlainScores(panel.vectors, rows, channels, k, keys.k_stride, panel.q, tile);
   else
-    BiasedScores(rows, channels, k, keys.k_stride, panel.q, bias, tile);
-  if (capped) Softcap(rows, static_cast<float>(call.options.softcap), bias, tile, tanh_tile);
+    BiasedScores(panel.vectors, rows, channels, k, keys.k_stride, panel.q, bias, tile);
+  if (capped) Softcap(panel.vectors, rows, static_cast<float>(call.options.softcap), bias, tile, tanh_tile);
   if (HasMasks(call)) AddMasks(scoring, panel, first, rows, tile);
   for (size_t i = seen.begin; i < seen.all_begin; i++)
     HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(i), tile + (i - seen.begin) * kPanel);

@@ -12,6 +12,10 @@
 
 #include <cstddef>
 
+// For lambdas that hold a tile in registers: as a function of its own, each call would read what it captured anew.
+#undef PHASOR_TILE_LAMBDA
+#define PHASOR_TILE_LAMBDA HWY_ATTR __attribute__((always_inline))
+
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
@@ -20,14 +24,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 using FloatTag = hn::ScalableTag<float>;
 using FloatVec = hn::Vec<FloatTag>;
 constexpr size_t kLanes = hn::MaxLanes(FloatTag());
-// A panel is two vectors wide: with two of b and one of a, a tile of 6 rows fills 15 of 16 registers, one of 12 rows 27
-// of 32.
-constexpr size_t kPanel = 2 * kLanes;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_ARCH_ARM
-constexpr size_t kTileRows = 12;
-#else
+// A tile has 6 rows, and as many vectors as registers allow with one for a: 12 sums and 2 of b in 16 registers, 24 and
+// 4 in 32. Wide tiles load less for each product. A panel, the lanes of one block of b and c, is as wide as a tile.
 constexpr size_t kTileRows = 6;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_ARCH_ARM
+constexpr size_t kVectors = 4;
+#else
+constexpr size_t kVectors = 2;
 #endif
+constexpr size_t kPanel = kVectors * kLanes;
 
 // a(i, k) = data[i * row + k]
 struct ByRows {
@@ -46,22 +51,23 @@ struct Tile {
   FloatVec c[R][N];
 };
 
-// Four pointers and the multiples 0, 1, 2 of the row reach twelve rows without a register for each.
+// Two pointers and the multiples 0, 1, 2 of the row reach six rows without a register for each.
 template <size_t R, size_t N>
 HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByRows a, const float* HWY_RESTRICT b, size_t b_step) {
   const FloatTag d;
   constexpr size_t kBases = (R + 2) / 3;
   const float* base[kBases];
-#pragma GCC unroll 4
+#pragma GCC unroll 2
   for (size_t i = 0; i < kBases; i++) base[i] = a.data + 3 * i * a.row;
+#pragma GCC unroll 2
   for (size_t k = 0; k < steps; k++) {
     FloatVec bk[N];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) bk[v] = hn::LoadU(d, b + k * b_step + v * kLanes);
-#pragma GCC unroll 12
+#pragma GCC unroll 6
     for (size_t i = 0; i < R; i++) {
       const FloatVec aik = hn::Set(d, base[i / 3][(i % 3) * a.row + k]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (size_t v = 0; v < N; v++) tile.c[i][v] = hn::MulAdd(aik, bk[v], tile.c[i][v]);
     }
   }
@@ -70,14 +76,15 @@ HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByRows a, const float
 template <size_t R, size_t N>
 HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByColumns a, const float* HWY_RESTRICT b, size_t b_step) {
   const FloatTag d;
+#pragma GCC unroll 2
   for (size_t k = 0; k < steps; k++) {
     FloatVec bk[N];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) bk[v] = hn::LoadU(d, b + k * b_step + v * kLanes);
-#pragma GCC unroll 12
+#pragma GCC unroll 6
     for (size_t i = 0; i < R; i++) {
       const FloatVec aik = hn::Set(d, a.data[k * a.step + i]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (size_t v = 0; v < N; v++) tile.c[i][v] = hn::MulAdd(aik, bk[v], tile.c[i][v]);
     }
   }
@@ -86,18 +93,18 @@ HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByColumns a, const fl
 // tile.c[i] = row(i, v) for all rows and vectors; write(i, v, tile.c[i][v]) for all.
 template <size_t R, size_t N, class Row>
 HWY_INLINE void FillTile(Tile<R, N>& tile, const Row& row) {
-#pragma GCC unroll 12
+#pragma GCC unroll 6
   for (size_t i = 0; i < R; i++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) tile.c[i][v] = row(i, v);
 }
 
 template <size_t R, size_t N>
 HWY_INLINE void StoreTile(const Tile<R, N>& tile, float* HWY_RESTRICT to, size_t stride) {
   const FloatTag d;
-#pragma GCC unroll 12
+#pragma GCC unroll 6
   for (size_t i = 0; i < R; i++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) hn::StoreU(tile.c[i][v], d, to + i * stride + v * kLanes);
 }
 
@@ -106,23 +113,34 @@ template <class Body>
 HWY_INLINE void ForEachTile(size_t rows, const Body& body) {
   size_t i = 0;
   for (; i + kTileRows <= rows; i += kTileRows) body.template operator()<kTileRows>(i);
-  if constexpr (kTileRows > 8) {
-    if (i + 8 <= rows) body.template operator()<8>(i), i += 8;
-  }
   if (i + 4 <= rows) body.template operator()<4>(i), i += 4;
   if (i + 2 <= rows) body.template operator()<2>(i), i += 2;
   if (i < rows) body.template operator()<1>(i);
 }
 
-// c[i][panel] = start(i, v) + sum over k < steps of a(i, k) b[k][panel], rows of b and c a panel wide.
-template <class A, class Start>
-HWY_INLINE void PanelProduct(size_t rows, size_t steps, const A& rows_from, const float* HWY_RESTRICT b,
+// Calls body.operator()<N>() with N = vectors, 1 to kVectors.
+template <class Body>
+HWY_INLINE void WithVectors(size_t vectors, const Body& body) {
+  if constexpr (kVectors > 2) {
+    if (vectors == 4) return body.template operator()<4>();
+    if (vectors == 3) return body.template operator()<3>();
+  }
+  if (vectors == 2) return body.template operator()<2>();
+  body.template operator()<1>();
+}
+
+// c[i][v] = start(i, v) + sum over k < steps of a(i, k) b[k][v] for the first `vectors` vectors of a panel; rows of b
+// and c are panels. a_from(i) is a from row i on.
+template <class From, class Start>
+HWY_INLINE void PanelProduct(size_t vectors, size_t rows, size_t steps, const From& a_from, const float* HWY_RESTRICT b,
                              float* HWY_RESTRICT c, const Start& start) {
-  ForEachTile(rows, [&]<size_t R>(size_t i) HWY_ATTR {
-    Tile<R, 2> tile;
-    FillTile(tile, [&](size_t r, size_t v) HWY_ATTR { return start(i + r, v); });
-    Accumulate(tile, steps, rows_from(i), b, kPanel);
-    StoreTile(tile, c + i * kPanel, kPanel);
+  WithVectors(vectors, [&]<size_t N>() PHASOR_TILE_LAMBDA {
+    ForEachTile(rows, [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
+      Tile<R, N> tile;
+      FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return start(i + r, v); });
+      Accumulate(tile, steps, a_from(i), b, kPanel);
+      StoreTile(tile, c + i * kPanel, kPanel);
+    });
   });
 }
 
