@@ -1,0 +1,353 @@
+#include "decode.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "decode.cc"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "arena.h"
+#include "decode-inl.h"
+#include "rows.h"
+#include "scores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+
+// Keys or values of one key head of one sequence. Rows of whole vectors are read where they lie; others, and keys that
+// have yet to be turned, are copied block by block to rows of floats, with zeros up to a whole vector.
+class DecodeRows {
+ public:
+  DecodeRows(const detail::AnyView& x, const std::optional<RotaryView>& rotation, const detail::DecodeGroup& group,
+             detail::Arena& arena)
+      : x_(x), rotation_(rotation), group_(group), stride_(detail::DecodeJob::padded(x.shape[3])) {
+    if (!rotation && x.shape[3] % static_cast<int64_t>(kLanes) == 0) return;
+    const size_t size = kDecodeKeys * static_cast<size_t>(stride_);
+    copy_ = arena.take(size);
+    std::memset(copy_, 0, size * sizeof(float));
+  }
+
+  // Calls body(TypedRows) with the rows of keys first .. first + count - 1 of the sequence.
+  template <class Body>
+  void With(int64_t first, size_t count, const Body& body) const {
+    if (copy_) {
+      detail::read_rows(x_, group_.sequence->batch, group_.key_head, group_.sequence->first_key + first,
+                        static_cast<int64_t>(count), rotation_, copy_, stride_);
+      return body(TypedRows<float>{copy_, stride_});
+    }
+    const auto typed = [&]<class T>(const T* data) { body(TypedRows<T>{data + Offset(first), x_.strides[2]}); };
+    switch (x_.type) {
+      case detail::ElementType::float32:
+        return typed(reinterpret_cast<const float*>(x_.data));
+      case detail::ElementType::bfloat16:
+        return typed(reinterpret_cast<const bf16*>(x_.data));
+      case detail::ElementType::float16:
+        return typed(reinterpret_cast<const f16*>(x_.data));
+    }
+  }
+
+  RowsAhead Ahead(int64_t first, size_t count) const {
+    if (copy_) return {};
+    const int64_t size = x_.type == detail::ElementType::float32 ? 4 : 2;
+    return {reinterpret_cast<const char*>(x_.data) + Offset(first) * size, x_.strides[2] * size,
+            static_cast<size_t>(x_.shape[3] * size), count};
+  }
+
+ private:
+  int64_t Offset(int64_t first) const {
+    return group_.sequence->batch * x_.strides[0] + group_.key_head * x_.strides[1] +
+           (group_.sequence->first_key + first) * x_.strides[2];
+  }
+
+  const detail::AnyView& x_;
+  const std::optional<RotaryView>& rotation_;
+  const detail::DecodeGroup& group_;
+  const int64_t stride_;
+  float* copy_ = nullptr;
+};
+
+// One chunk of the keys of a group.
+class DecodeChunk {
+ public:
+  DecodeChunk(const detail::DecodeJob& job, const detail::DecodeGroup& group, int64_t chunk)
+      : call_(*job.call),
+        group_(group),
+        begin_(group.begin + chunk * job.kChunk),
+        end_(std::min(group.end, begin_ + job.kChunk)),
+        partial_(job.partial(group, chunk)),
+        slots_(static_cast<size_t>(group.slots)),
+        q_stride_(static_cast<size_t>(job.padded(call_.channels))),
+        value_stride_(static_cast<size_t>(job.value_stride())),
+        arena_(detail::Arena::begin()),
+        k_(call_.k, call_.options.rotate_k, group, arena_),
+        v_(call_.v, kNoRotation, group, arena_),
+        q_(arena_.take(slots_ * q_stride_)),
+        scores_(arena_.take(slots_ * kDecodeKeys)),
+        biases_(arena_.take(kDecodeKeys)),
+        factors_(arena_.take(slots_)) {}
+
+  void Run() {
+    if (begin_ < end_) ReadQueries();
+    Attend(false);
+    if (HasNaN()) Attend(true);
+  }
+
+ private:
+  static constexpr std::optional<RotaryView> kNoRotation = std::nullopt;
+
+  static size_t WholeVectors(int64_t channels) {
+    return (static_cast<size_t>(channels) + kLanes - 1) / kLanes * kLanes;
+  }
+
+  void ReadQueries() {
+    const detail::Sequence& sequence = *group_.sequence;
+    const size_t size = slots_ * q_stride_;
+    std::memset(q_, 0, size * sizeof(float));
+    for (int64_t s = 0; s < group_.slots; s += sequence.queries)
+      detail::read_rows(call_.q, sequence.batch, group_.head(s), sequence.first_query, sequence.queries,
+                        call_.options.rotate_q, q_ + s * static_cast<int64_t>(q_stride_),
+                        static_cast<int64_t>(q_stride_));
+    const float factor = QueryFactor(call_);
+    for (size_t i = 0; i < size; i++) q_[i] *= factor;
+  }
+
+  size_t KeysFrom(int64_t first) const {
+    return static_cast<size_t>(std::clamp<int64_t>(end_ - first, 0, static_cast<int64_t>(kDecodeKeys)));
+  }
+
+  // While keys are met, the values of the same block are fetched; while values are met, the keys of the next.
+  void Attend(bool carefully) {
+    std::fill_n(partial_.max, slots_, -detail::kInfinity);
+    std::fill_n(partial_.sum, slots_, 0.0f);
+    std::fill_n(partial_.values, slots_ * value_stride_, 0.0f);
+    for (int64_t first = begin_; first < end_; first += kDecodeKeys) {
+      const size_t keys = KeysFrom(first);
+      k_.With(first, keys, [&](const auto& k) {
+        DotScores(slots_, WholeVectors(call_.channels), q_, q_stride_, keys, k, v_.Ahead(first, keys), scores_);
+      });
+      for (size_t s = 0; s < slots_; s++) {
+        float* row = scores_ + s * kDecodeKeys;
+        FinishScores(static_cast<int64_t>(s), first, keys, row);
+        factors_[s] = SoftmaxRow(keys, row, partial_.max[s], partial_.sum[s]);
+      }
+      const int64_t next = first + static_cast<int64_t>(kDecodeKeys);
+      v_.With(first, keys, [&](const auto& v) {
+        const size_t channels = WholeVectors(call_.value_channels);
+        if (carefully)
+          AddValuesCarefully(slots_, channels, keys, scores_, v, factors_, partial_.values, value_stride_);
+        else
+          AddValues(slots_, channels, keys, scores_, v, k_.Ahead(next, KeysFrom(next)), factors_, partial_.values,
+                    value_stride_);
+      });
+    }
+  }
+
+  // Dot products of a slot to scores in base 2: softcap, biases, and -infinity for keys that it does not see, up to the
+  // end of the row.
+  void FinishScores(int64_t slot, int64_t first, size_t keys, float* HWY_RESTRICT row) {
+    const FloatTag d;
+    if (call_.options.softcap > 0) {
+      const FloatVec factor = hn::Set(d, static_cast<float>(call_.options.softcap) * detail::kLog2E);
+      for (size_t j = 0; j < keys; j += kLanes)
+        hn::StoreU(hn::Mul(factor, hn::Tanh(d, hn::LoadU(d, row + j))), d, row + j);
+    }
+    if (group_.key_bias || call_.options.relative_bias) {
+      FillBiases(slot, first, keys);
+      const FloatVec hidden = hn::Set(d, -detail::kInfinity);
+      for (size_t j = 0; j < keys; j += kLanes) {  // hidden whatever the score was, NaN included
+        const FloatVec bias = hn::LoadU(d, biases_ + j), score = hn::Add(hn::LoadU(d, row + j), bias);
+        hn::StoreU(hn::IfThenElse(hn::Eq(bias, hidden), hidden, score), d, row + j);
+      }
+    }
+    const int64_t position = group_.position(slot), count = static_cast<int64_t>(keys);
+    const int64_t begin = std::clamp<int64_t>(call_.first_seen(position) - first, 0, count);
+    const int64_t end = std::clamp<int64_t>(call_.end_seen(*group_.sequence, position) - first, begin, count);
+    std::fill(row, row + begin, -detail::kInfinity);
+    std::fill(row + end, row + kDecodeKeys, -detail::kInfinity);
+  }
+
+  // The biases of a slot and the keys from `first` on, both kinds added.
+  void FillBiases(int64_t slot, int64_t first, size_t keys) {
+    if (group_.key_bias)
+      std::copy_n(group_.key_bias + first, keys, biases_);
+    else
+      std::fill_n(biases_, keys, 0.0f);
+    if (!call_.options.relative_bias) return;
+    const RelativeBiasView& bias = *call_.options.relative_bias;
+    const float* table = bias.table.data + group_.head(slot) * bias.table.strides[0];
+    const int64_t last = bias.table.shape[1] - 1, index = first - group_.position(slot) - bias.first_distance;
+    for (int64_t j = 0; j < static_cast<int64_t>(keys); j++)
+      biases_[j] += detail::to_base_2(table[std::clamp<int64_t>(index + j, 0, last)]);
+  }
+
+  bool HasNaN() const {
+    const FloatTag d;
+    FloatVec sum = hn::Zero(d);
+    for (size_t s = 0; s < slots_; s++)
+      for (size_t c = 0; c < WholeVectors(call_.value_channels); c += kLanes)
+        sum = hn::Add(sum, hn::LoadU(d, partial_.values + s * value_stride_ + c));
+    return !hn::AllFalse(d, hn::IsNaN(sum));
+  }
+
+  const detail::AttentionCall& call_;
+  const detail::DecodeGroup& group_;
+  const int64_t begin_, end_;
+  const detail::DecodePartial partial_;
+  const size_t slots_, q_stride_, value_stride_;
+  detail::Arena& arena_;
+  const DecodeRows k_, v_;
+  float* q_;        // [slots][q_stride], turned, times QueryFactor
+  float* scores_;   // [slots][kDecodeKeys]: scores, then weights
+  float* biases_;   // [kDecodeKeys]
+  float* factors_;  // [slots]
+};
+
+void RunDecodeChunk(const detail::DecodeJob& job, const detail::DecodeGroup& group, int64_t chunk) {
+  DecodeChunk(job, group, chunk).Run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <span>
+#include <vector>
+
+#include "keys.h"
+#include "phasor/core/parallel.h"
+#include "simd/dispatch.h"
+
+namespace phasor::detail {
+namespace {
+
+HWY_EXPORT(RunDecodeChunk);
+
+// Up to here the panels of forward(), which have a lane for each query of a head, are slower: docs/performance.md.
+constexpr std::int64_t kMostSlots = 16;
+
+struct DecodeTask {
+  DecodeGroup* group;
+  std::int64_t chunk;
+};
+
+const float* key_bias_of(const Tensor<float, 3>& key_bias, const Sequence& sequence, std::int64_t key_head) {
+  if (key_bias.size() == 0) return nullptr;
+  return &key_bias(key_bias.shape()[0] == 1 ? 0 : sequence.batch, key_bias.shape()[1] == 1 ? 0 : key_head,
+                   sequence.first_key);
+}
+
+std::vector<DecodeGroup> make_groups(const AttentionCall& call, const Tensor<float, 3>& key_bias) {
+  std::vector<DecodeGroup> groups(call.sequences.size() * static_cast<std::size_t>(call.key_heads));
+  std::size_t i = 0;
+  for (const Sequence& sequence : call.sequences)
+    for (std::int64_t key_head = 0; key_head < call.key_heads; key_head++) {
+      DecodeGroup& group = groups[i++];
+      group.sequence = &sequence;
+      group.key_head = key_head;
+      group.slots = call.group() * sequence.queries;
+      group.begin = call.first_seen(sequence.offset);
+      group.end = std::max(group.begin, call.end_seen(sequence, sequence.offset + sequence.queries - 1));
+      group.chunks = std::max<std::int64_t>(1, (group.end - group.begin + DecodeJob::kChunk - 1) / DecodeJob::kChunk);
+      group.to_do = group.chunks;
+      group.key_bias = key_bias_of(key_bias, sequence, key_head);
+    }
+  return groups;
+}
+
+// The calling thread's, kept between calls. The arenas are not for this: each task empties the one of its thread.
+std::span<float> shared_scratch(std::int64_t floats) {
+  thread_local Tensor<float, 1> memory;
+  if (memory.size() < floats) memory = Tensor<float, 1>({floats});
+  return {memory.data(), static_cast<std::size_t>(floats)};
+}
+
+std::vector<DecodeTask> make_tasks(const DecodeJob& job, std::vector<DecodeGroup>& groups) {
+  std::int64_t size = 0;
+  for (const DecodeGroup& group : groups) size += group.chunks * job.partial_size(group.slots);
+  float* memory = shared_scratch(size).data();
+  std::vector<DecodeTask> tasks;
+  for (DecodeGroup& group : groups) {
+    if (group.slots == 0) continue;
+    group.partials = memory;
+    memory += group.chunks * job.partial_size(group.slots);
+    for (std::int64_t chunk = 0; chunk < group.chunks; chunk++) tasks.push_back({&group, chunk});
+  }
+  return tasks;
+}
+
+// Divides by the sum, the sink's share included, and stores the log-sum-exp. A slot that saw no key gives 0.
+void finish_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t slot, double max, double sum,
+                 std::span<float> values) {
+  double share = 1.0;
+  if (!job.call->options.sinks.empty()) {
+    const double sink = static_cast<double>(job.call->options.sinks[static_cast<std::size_t>(group.head(slot))]) / kLn2;
+    const double larger = std::max(max, sink);
+    share = max == -kInfinity ? 0.0 : std::exp2(max - larger);
+    sum = sum * share + (sink == -kInfinity ? 0.0 : std::exp2(sink - larger));
+    max = larger;
+  }
+  const float factor = sum == 0 ? 0.0f : static_cast<float>(share / sum);
+  for (float& value : values) value *= factor;
+  if (!job.output->lse.data) return;
+  const double lse = sum == 0 ? -kInfinity : max + std::log2(sum);
+  job.output->lse(group.sequence->batch, group.head(slot),
+                  group.sequence->first_query + slot % group.sequence->queries) = static_cast<float>(lse * kLn2);
+}
+
+// Sums over the chunks, in their order, all shifted to the largest score of any: exact but for rounding. The values of
+// the first chunk become the result.
+void merge_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t slot) {
+  const auto channels = static_cast<std::size_t>(job.value_stride());
+  const auto values_of = [&](std::int64_t chunk) {
+    return std::span(job.partial(group, chunk).values + slot * job.value_stride(), channels);
+  };
+  float max = -kInfinity;
+  for (std::int64_t chunk = 0; chunk < group.chunks; chunk++) max = std::max(max, job.partial(group, chunk).max[slot]);
+  double sum = 0;
+  const std::span<float> result = values_of(0);
+  for (std::int64_t chunk = 0; chunk < group.chunks; chunk++) {
+    const DecodePartial partial = job.partial(group, chunk);
+    const float factor = max == -kInfinity ? 1.0f : std::exp2(partial.max[slot] - max);
+    sum += static_cast<double>(factor) * partial.sum[slot];
+    const std::span<const float> values = values_of(chunk);
+    for (std::size_t c = 0; c < channels; c++) result[c] = factor * values[c] + (chunk == 0 ? 0.0f : result[c]);
+  }
+  finish_slot(job, group, slot, max, sum, result);
+}
+
+void merge(const DecodeJob& job, const DecodeGroup& group) {
+  for (std::int64_t slot = 0; slot < group.slots; slot++) merge_slot(job, group, slot);
+  const Sequence& sequence = *group.sequence;
+  const float* rows = job.partial(group, 0).values;
+  for (std::int64_t slot = 0; slot < group.slots; slot += sequence.queries)
+    write_rows(job.output->out, sequence.batch, group.head(slot), sequence.first_query, sequence.queries,
+               rows + slot * job.value_stride(), job.value_stride());
+}
+
+}  // namespace
+
+bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
+  const AttentionOptions& o = call.options;
+  if (o.visible.data || o.mask.data || o.dropout.rate > 0 || output.weights.data) return false;
+  return std::ranges::all_of(call.sequences, [&](const Sequence& s) { return s.queries * call.group() <= kMostSlots; });
+}
+
+void decode(const AttentionCall& call, const ForwardOutput& output) {
+  const DecodeJob job{&call, &output};
+  const Tensor<float, 3> key_bias = key_bias_in_base_2(call.options.key_bias);
+  std::vector<DecodeGroup> groups = make_groups(call, key_bias);
+  const std::vector<DecodeTask> tasks = make_tasks(job, groups);
+  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+    const DecodeTask& task = tasks[static_cast<std::size_t>(i)];
+    PHASOR_DISPATCH(RunDecodeChunk)(job, *task.group, task.chunk);
+    if (task.group->to_do.fetch_sub(1, std::memory_order_acq_rel) == 1) merge(job, *task.group);
+  });
+}
+
+}  // namespace phasor::detail
+#endif  // HWY_ONCE

@@ -1,0 +1,59 @@
+// Attention of few queries over many keys, as when a model writes token by token. There the time is that of reading the
+// keys and values once, so a task reads a chunk of them for all queries that share them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "call.h"
+
+namespace phasor::detail {
+
+// The queries that read one key head of one sequence, its slots: slot z * queries + i is query i of the group's head z.
+struct DecodeGroup {
+  const Sequence* sequence = nullptr;
+  std::int64_t key_head = 0, slots = 0;
+  std::int64_t begin = 0, end = 0;     // the keys that some slot sees
+  std::int64_t chunks = 0;             // at least one, maybe empty: somebody has to write the results
+  float* partials = nullptr;           // [chunks][DecodeJob::partial_size(slots)]
+  const float* key_bias = nullptr;     // by key of the sequence, base 2
+  std::atomic<std::int64_t> to_do{0};  // chunks; who does the last merges them
+
+  std::int64_t position(std::int64_t slot) const { return sequence->offset + slot % sequence->queries; }
+  std::int64_t head(std::int64_t slot) const {
+    return key_head * (slots / sequence->queries) + slot / sequence->queries;
+  }
+};
+
+// Softmax over the keys of one chunk: of each slot the largest score, the sum of 2^(score - max), and that of the
+// values weighted so.
+struct DecodePartial {
+  float* max;     // [slots]
+  float* sum;     // [slots]
+  float* values;  // [slots][value_stride]
+};
+
+struct DecodeJob {
+  // The split is one of shape, not of threads: so the sums do not depend on how many threads there are. 512 keys of 128
+  // channels are 512 KiB to read for a few KiB of partial results.
+  static constexpr std::int64_t kChunk = 512;
+
+  const AttentionCall* call = nullptr;
+  const ForwardOutput* output = nullptr;
+
+  // Whole vectors on every target, and whole cache lines.
+  static std::int64_t padded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
+  std::int64_t value_stride() const { return padded(call->value_channels); }
+  std::int64_t partial_size(std::int64_t slots) const { return 2 * padded(slots) + slots * value_stride(); }
+  DecodePartial partial(const DecodeGroup& group, std::int64_t chunk) const {
+    float* memory = group.partials + chunk * partial_size(group.slots);
+    const std::int64_t slots = padded(group.slots);
+    return {memory, memory + slots, memory + 2 * slots};
+  }
+};
+
+// Whether decode() is made for this call: few slots, and nothing that needs a whole row of scores at hand.
+bool is_decode(const AttentionCall& call, const ForwardOutput& output);
+void decode(const AttentionCall& call, const ForwardOutput& output);
+
+}  // namespace phasor::detail
