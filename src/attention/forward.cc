@@ -224,6 +224,7 @@ void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& bl
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "decode.h"
 #include "phasor/core/parallel.h"
 #include "simd/dispatch.h"
 
@@ -232,6 +233,7 @@ namespace phasor::detail {
 HWY_EXPORT(RunForwardBlock);
 
 void forward(const AttentionCall& call, const ForwardOutput& output) {
+  if (is_decode(call, output)) return decode(call, output);
   constexpr std::int64_t kQueries = 128;
   const Job job(call, kQueries);
   const ForwardJob forward_job{&job, &output};
