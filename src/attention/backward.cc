@@ -8,118 +8,11 @@
 //
 #include <hwy/highway.h>
 
-#include "gradient-inl.h"
+#include "staged_queries-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
-
-// A block of queries with all that its gradients need, loaded again and again into the same memory.
-class StagedQueries {
- public:
-  StagedQueries(const detail::BackwardJob& backward, const detail::Sequence& sequence, detail::Arena& arena)
-      : backward_(backward),
-        call_(*backward.job->call),
-        scoring_buffers_(TakeScoringBuffers(call_, sequence, backward.queries_of_a_block, arena)),
-        key_buffers_(TakeKeyBuffers(*backward.job, arena)),
-        q_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
-        grad_out_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
-        out_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
-        lanes_(WholePanels(backward.queries_of_a_block)),
-        q_panels_(arena.take(lanes_ * q_.stride)),
-        grad_out_panels_(arena.take(lanes_ * out_.stride)),
-        base_(arena.take(lanes_)),
-        delta_(arena.take(lanes_)),
-        factors_(call_.options.dropout.rate > 0 ? arena.take(kTileSize) : nullptr),
-        tanh_(call_.options.softcap > 0 ? arena.take(kTileSize) : nullptr) {}
-
-  void Load(const detail::QueryBlock& block) {
-    block_ = block;
-    seen_ = KeysSeen(call_, block);
-    scoring_ = MakeScoring(*backward_.job, block, seen_, scoring_buffers_);
-    ReadQueries(call_.q, block, call_.options.rotate_q, q_);
-    ReadQueries(backward_.input->grad_out, block, {}, grad_out_);
-    ReadQueries(backward_.input->out, block, {}, out_);
-    RowsToPanels(q_, block.count, QueryFactor(call_), q_panels_);
-    RowsToPanels(grad_out_, block.count, 1.0f, grad_out_panels_);
-    for (size_t lane = 0; lane < WholePanels(block.count); lane++) LoadLane(lane);
-  }
-
-  size_t count() const { return static_cast<size_t>(block_.count); }
-  size_t panels() const { return WholePanels(block_.count) / kPanel; }
-  const detail::QueryBlock& block() const { return block_; }
-  const Scoring& scoring() const { return scoring_; }
-  const SeenKeys& seen() const { return seen_; }
-  const StagedRows& q() const { return q_; }
-  const StagedRows& grad_out() const { return grad_out_; }
-  const float* base() const { return base_; }
-  const float* delta() const { return delta_; }
-
-  QueryPanel PanelAt(size_t p) const { return PanelOf(block_, p * kPanel, q_panels_, q_.stride); }
-
-  template <class Body>
-  void ForEachBlock(const Body& body) const {
-    ForEachKeyBlock(*backward_.job, block_, seen_, key_buffers_, body);
-  }
-
-  // Weights and gradients of scores of panel p; tiles begin with the first row seen. By default the gradient is that of
-  // the product q.k; without `through_cap` that of the score after the softcap.
-  void Gradients(size_t p, const KeyBlock& keys, const SeenRows& seen, ScoreGradientExtras extras, bool through_cap,
-                 float* weights, float* gradient) const {
-    const QueryPanel panel = PanelAt(p);
-    const size_t rows = seen.end - seen.begin;
-    Scores(scoring_, panel, keys, seen, weights, tanh_);
-    Weights(panel.vectors, rows, base_ + p * kPanel, weights);
-    RowDots(panel.vectors, rows, static_cast<size_t>(call_.value_channels), keys.v + seen.begin * keys.v_stride,
-            keys.v_stride, grad_out_panels_ + p * kPanel * out_.stride, gradient);
-    if (factors_) {
-      const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
-      DropoutFactors(scoring_, panel, key, rows, factors_);
-      extras.factors = factors_;
-    }
-    if (through_cap) extras.tanh = tanh_;
-    ScoreGradient(panel.vectors, rows, delta_ + p * kPanel, extras, weights, gradient);
-  }
-
- private:
-  // base: log-sum-exp in base 2; infinite for lanes without queries or keys, whose weights then vanish.
-  // delta: grad_out . out - grad_lse, what each score's gradient has in common.
-  void LoadLane(size_t lane) {
-    base_[lane] = detail::kInfinity;
-    delta_[lane] = 0.0f;
-    if (lane >= count()) return;
-    const int64_t b = block_.sequence->batch, row = block_.first + static_cast<int64_t>(lane);
-    const float lse = backward_.input->lse(b, block_.head, row);
-    if (lse == -detail::kInfinity) return;
-    base_[lane] = static_cast<float>(static_cast<double>(lse) / detail::kLn2);
-    const float* a = grad_out_.data + lane * out_.stride;
-    const float* o = out_.data + lane * out_.stride;
-    const FloatTag d;
-    FloatVec sum = hn::Zero(d);
-    size_t c = 0;
-    for (; c + kLanes <= out_.channels; c += kLanes) sum = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, o + c), sum);
-    float rest = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; c < out_.channels; c++) rest += a[c] * o[c];
-    const TensorView<const float, 3>& grad_lse = backward_.input->grad_lse;
-    delta_[lane] = rest - (grad_lse.data ? grad_lse(b, block_.head, row) : 0.0f);
-  }
-
-  const detail::BackwardJob& backward_;
-  const detail::AttentionCall& call_;
-  const ScoringBuffers scoring_buffers_;
-  const KeyBuffers key_buffers_;
-  const StagedRows q_, grad_out_, out_;
-  const size_t lanes_;
-  float* q_panels_;
-  float* grad_out_panels_;
-  float* base_;
-  float* delta_;
-  float* factors_;
-  float* tanh_;
-  detail::QueryBlock block_;
-  SeenKeys seen_;
-  Scoring scoring_;
-};
 
 // Gradients of the queries of a task, and their share of the gradients of keys, values and tables.
 class BackwardRun {
@@ -320,70 +213,6 @@ class BackwardRun {
 
 void RunBackwardTask(const detail::BackwardJob& job, detail::BackwardTask& task) { BackwardRun(job, task).Run(); }
 
-// The gradient of the additive mask: that of the score itself, summed over what the mask is broadcast to. A pass of its
-// own, so that no two tasks add to the same element.
-class MaskRun {
- public:
-  MaskRun(const detail::BackwardJob& backward, const detail::MaskTask& task)
-      : backward_(backward), call_(*backward.job->call), task_(task) {}
-
-  void Run() {
-    const TensorView<float, 4>& mask = backward_.output->mask;
-    const bool all_batches = mask.shape[0] == 1, all_heads = mask.shape[1] == 1;
-    for (const detail::Sequence& sequence : call_.sequences) {
-      if (!all_batches && sequence.batch != task_.batch) continue;
-      for (int64_t head = 0; head < call_.heads; head++)
-        if (all_heads || head == task_.head) RunHead(sequence, head);
-    }
-  }
-
- private:
-  void RunHead(const detail::Sequence& sequence, int64_t head) {
-    detail::Arena& arena = detail::Arena::begin();
-    StagedQueries queries(backward_, sequence, arena);
-    weights_ = arena.take(kTileSize);
-    gradient_ = arena.take(kTileSize);
-    rows_ = arena.take(kPanel * kMostKeys);
-    for (detail::QueryBlock block : detail::query_blocks(sequence, head, backward_.queries_of_a_block)) {
-      const int64_t end = std::min(block.first + block.count, task_.end);
-      block.first = std::max(block.first, task_.first);
-      block.count = end - block.first;
-      if (block.count <= 0) continue;
-      queries.Load(block);
-      queries.ForEachBlock([&](const KeyBlock& keys) {
-        for (size_t p = 0; p < queries.panels(); p++) AddPanel(queries, p, keys);
-      });
-    }
-  }
-
-  void AddPanel(const StagedQueries& queries, size_t p, const KeyBlock& keys) {
-    const QueryPanel panel = queries.PanelAt(p);
-    const SeenRows seen = RowsSeen(queries.scoring(), panel, keys);
-    if (seen.empty()) return;
-    const size_t rows = seen.end - seen.begin;
-    queries.Gradients(p, keys, seen, {}, false, weights_, gradient_);
-    PanelToRows(gradient_, rows, rows_, kMostKeys);
-    const TensorView<float, 4>& mask = backward_.output->mask;
-    const auto stride = [&](size_t i) { return mask.shape[i] == 1 ? 0 : mask.strides[i]; };
-    const int64_t key = queries.block().sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
-    for (size_t z = 0; z < panel.count; z++) {
-      const int64_t query = panel.first_query + static_cast<int64_t>(z);
-      float* to = mask.data + task_.batch * stride(0) + task_.head * stride(1) + query * stride(2) + key * stride(3);
-      const float* from = rows_ + z * kMostKeys;
-      for (size_t j = 0; j < rows; j++) to[static_cast<int64_t>(j) * stride(3)] += from[j];
-    }
-  }
-
-  const detail::BackwardJob& backward_;
-  const detail::AttentionCall& call_;
-  const detail::MaskTask& task_;
-  float* weights_ = nullptr;
-  float* gradient_ = nullptr;
-  float* rows_ = nullptr;
-};
-
-void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) { MaskRun(job, task).Run(); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor
 HWY_AFTER_NAMESPACE();
@@ -395,7 +224,6 @@ HWY_AFTER_NAMESPACE();
 namespace phasor::detail {
 
 HWY_EXPORT(RunBackwardTask);
-HWY_EXPORT(RunMaskTask);
 
 namespace {
 
@@ -423,15 +251,6 @@ std::vector<BackwardTask> make_tasks(const AttentionCall& call, const BackwardOu
   return tasks;
 }
 
-template <class View>
-void fill_zero(const View& view) {
-  if constexpr (requires { view[0]; }) {
-    for (std::int64_t i = 0; i < view.shape[0]; i++) fill_zero(view[i]);
-  } else {
-    for (std::int64_t i = 0; i < view.shape[0]; i++) view(i) = 0.0f;
-  }
-}
-
 void add_key_bias(const std::vector<BackwardTask>& tasks, const TensorView<float, 3>& gradient) {
   fill_zero(gradient);
   for (const BackwardTask& task : tasks) {
@@ -454,21 +273,6 @@ void add_by_head(const std::vector<BackwardTask>& tasks, std::vector<double> Bac
   for (std::int64_t h = 0; h < gradient.shape[0]; h++)
     for (std::int64_t x = 0; x < gradient.shape[1]; x++)
       gradient(h, x) = static_cast<float>(sums[static_cast<std::size_t>(h) * columns + static_cast<std::size_t>(x)]);
-}
-
-void mask_backward(const BackwardJob& job) {
-  const TensorView<float, 4>& mask = job.output->mask;
-  fill_zero(mask);
-  const std::int64_t queries = job.job->call->queries;
-  const std::int64_t step = mask.shape[2] == 1 ? std::max<std::int64_t>(queries, 1) : job.queries_of_a_block;
-  std::vector<MaskTask> tasks;
-  for (std::int64_t b = 0; b < mask.shape[0]; b++)
-    for (std::int64_t h = 0; h < mask.shape[1]; h++)
-      for (std::int64_t first = 0; first < queries; first += step)
-        tasks.push_back({b, h, first, std::min(first + step, queries)});
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
-    PHASOR_DISPATCH(RunMaskTask)(job, tasks[static_cast<std::size_t>(i)]);
-  });
 }
 
 }  // namespace

@@ -55,6 +55,18 @@ struct BackwardJob {
   std::int64_t queries_of_a_block = 0;
 };
 
+// gradients.mask, in a pass of its own.
+void mask_backward(const BackwardJob& job);
+
+template <class View>
+void fill_zero(const View& view) {
+  if constexpr (requires { view[0]; }) {
+    for (std::int64_t i = 0; i < view.shape[0]; i++) fill_zero(view[i]);
+  } else {
+    for (std::int64_t i = 0; i < view.shape[0]; i++) view(i) = 0.0f;
+  }
+}
+
 // The gradient of the additive mask at one (batch, head) of its own shape and a range of query rows.
 struct MaskTask {
   std::int64_t batch = 0, head = 0;  // of the gradient, 0 where it is broadcast
