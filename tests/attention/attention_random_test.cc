@@ -1,0 +1,230 @@
+// attention_forward and attention_backward against the double reference: random cases on every SIMD target.
+#include <cmath>
+
+#include "attention/error_rule.h"
+#include "attention/random_case.h"
+#include "phasor/core/parallel.h"
+#include "reference/attention_backward.h"
+#include "support/every_target.h"
+
+namespace phasor {
+namespace {
+
+constexpr std::uint32_t kShards = 8, kCasesPerShard = 270;
+
+template <class T>
+struct Outputs {
+  Guarded<T, 4> out;
+  Guarded<float, 3> lse;
+  Guarded<float, 4> weights;
+
+  explicit Outputs(const Case& c)
+      : out({c.batch, c.heads, c.queries, c.value_width}, c.layout),
+        lse({c.batch, c.heads, c.queries}, c.lse_layout),
+        weights({c.batch, c.heads, c.queries, c.keys}, c.layout) {}
+
+  void run(const Case& c, const Inputs<T>& inputs) {
+    out.reset();
+    lse.reset();
+    weights.reset();
+    AttentionOutput<T> output{.out = out.view};
+    if (c.lse) output.lse = lse.view;
+    if (c.weights) output.weights = weights.view;
+    attention_forward(inputs.q.view, inputs.k.view, inputs.v.view, output, inputs.options);
+  }
+  bool same_bits(const Outputs& other) const {
+    return out.same_bits(other.out) && lse.same_bits(other.lse) && weights.same_bits(other.weights);
+  }
+};
+
+// What the backward pass is given of the forward pass: the exact result, rounded to storage. The kernel, the double
+// reference and the plain float one all read these same numbers. So the rounding of `out` to 16 bits, which shifts
+// grad_out . out and with it the gradients, is no error of the backward pass, and neither is what the forward kernel
+// did. lse is different: the double reference has the exact one, because a rounded one is an error of the gradient
+// that the plain float implementation makes as well.
+template <class T>
+struct Stored {
+  Guarded<T, 4> out;
+  Guarded<float, 3> lse;
+
+  Stored(const Case& c, const reference::Result<reference::Sized>& exact)
+      : out({c.batch, c.heads, c.queries, c.value_width}, c.layout), lse({c.batch, c.heads, c.queries}, c.lse_layout) {
+    std::size_t i = 0;
+    out.for_each([&](T& element) { element = T(static_cast<float>(exact.out.values[i++].value)); });
+    i = 0;
+    lse.for_each([&](float& element) { element = static_cast<float>(exact.lse.values[i++].value); });
+  }
+};
+
+template <class T>
+struct Gradients {
+  Guarded<T, 4> q, k, v;
+  Guarded<float, 4> mask;
+  Guarded<float, 3> key_bias;
+  Guarded<float, 2> relative_bias;
+  Guarded<float, 1> sinks;
+
+  Gradients(const Case& c, const AttentionOptions& options)
+      : q({c.batch, c.heads, c.queries, c.width}, c.layout),
+        k({c.batch, c.groups, c.keys, c.width}, c.layout),
+        v({c.batch, c.groups, c.keys, c.value_width}, c.layout),
+        mask(options.mask.shape, {.gap = c.layout.gap}),
+        key_bias(options.key_bias.shape, {.gap = c.layout.gap}),
+        relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
+        sinks({c.heads}) {}
+
+  void run(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
+    q.reset();
+    k.reset();
+    v.reset();
+    mask.reset();
+    key_bias.reset();
+    relative_bias.reset();
+    sinks.reset();
+    AttentionResult<T> result{.out = stored.out.view, .lse = stored.lse.view, .grad_out = inputs.grad_out.view};
+    if (c.grad_lse) result.grad_lse = inputs.grad_lse.view;
+    AttentionGradients<T> gradients{.q = q.view, .k = k.view, .v = v.view};
+    if (c.mask) gradients.mask = mask.view;
+    if (c.key_bias) gradients.key_bias = key_bias.view;
+    if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
+    if (c.sinks) gradients.sinks = sinks.view;
+    attention_backward(inputs.q.view, inputs.k.view, inputs.v.view, result, gradients, inputs.options);
+  }
+  bool same_bits(const Gradients& other) const {
+    return q.same_bits(other.q) && k.same_bits(other.k) && v.same_bits(other.v) && mask.same_bits(other.mask) &&
+           key_bias.same_bits(other.key_bias) && relative_bias.same_bits(other.relative_bias) &&
+           sinks.same_bits(other.sinks);
+  }
+};
+
+template <class Real, class T>
+reference::Problem<Real> problem_as(const Inputs<T>& inputs) {
+  return reference::problem<Real, T>(inputs.q.view, inputs.k.view, inputs.v.view, inputs.options);
+}
+
+template <class T>
+struct ExpectedForward {
+  reference::Result<reference::Sized> exact;
+  Expected<4> out, weights;
+  Expected<3> lse;
+
+  explicit ExpectedForward(const Inputs<T>& inputs) : exact(reference::forward(problem_as<reference::Sized>(inputs))) {
+    const reference::Result<float> plain = reference::forward(problem_as<float>(inputs));
+    out = {exact.out, plain.out};
+    weights = {exact.weights, plain.weights};
+    lse = {exact.lse, plain.lse};
+  }
+
+  void check(const Case& c, const Outputs<T>& outputs) const {
+    expect_obeys_error_rule("out", outputs.out, out);
+    if (c.lse) expect_obeys_error_rule("lse", outputs.lse, lse);
+    if (c.weights) expect_obeys_error_rule("weights", outputs.weights, weights);
+    if (!c.lse) outputs.lse.expect_guards("lse");
+    if (!c.weights) outputs.weights.expect_guards("weights");
+    expect_exact_zeros("out", outputs.out, out);
+    if (c.weights) expect_exact_zeros("weights", outputs.weights, weights);
+  }
+};
+
+template <class T>
+struct ExpectedBackward {
+  using Sized = reference::Sized;
+  Expected<4> q, k, v, mask;
+  Expected<3> key_bias;
+  Expected<2> relative_bias;
+  Expected<1> sinks;
+
+  ExpectedBackward(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored,
+                   const reference::Array<Sized, 3>& lse) {
+    auto given = given_as<Sized>(c, inputs, stored);
+    for (std::size_t i = 0; i < lse.values.size(); i++) given.lse.values[i] = lse.values[i].value;
+    const reference::Gradients<Sized> exact = reference::backward(problem_as<Sized>(inputs), given);
+    const reference::Gradients<float> plain =
+        reference::backward(problem_as<float>(inputs), given_as<float>(c, inputs, stored));
+    q = {exact.q, plain.q};
+    k = {exact.k, plain.k};
+    v = {exact.v, plain.v};
+    if (c.mask) mask = {*exact.mask, *plain.mask};
+    if (c.key_bias) key_bias = {*exact.key_bias, *plain.key_bias};
+    if (c.bias_span > 0) relative_bias = {*exact.relative_bias, *plain.relative_bias};
+    if (c.sinks) sinks = {*exact.sinks, *plain.sinks};
+  }
+
+  void check(const Case& c, const Gradients<T>& gradients) const {
+    expect_obeys_error_rule("gradients.q", gradients.q, q);
+    expect_obeys_error_rule("gradients.k", gradients.k, k);
+    expect_obeys_error_rule("gradients.v", gradients.v, v);
+    expect_exact_zeros("gradients.v", gradients.v, v);
+    if (c.mask) expect_obeys_error_rule("gradients.mask", gradients.mask, mask);
+    if (c.key_bias) expect_obeys_error_rule("gradients.key_bias", gradients.key_bias, key_bias);
+    if (c.bias_span > 0) expect_obeys_error_rule("gradients.relative_bias", gradients.relative_bias, relative_bias);
+    if (c.sinks) expect_obeys_error_rule("gradients.sinks", gradients.sinks, sinks);
+  }
+
+ private:
+  template <class Real>
+  static reference::Given<Real> given_as(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
+    reference::Given<Real> given{reference::read<Real>(stored.out.view),
+                                 reference::read<Real>(stored.lse.view),
+                                 reference::read<Real>(inputs.grad_out.view),
+                                 {}};
+    if (c.grad_lse) given.grad_lse = reference::read<Real>(inputs.grad_lse.view);
+    return given;
+  }
+};
+
+template <class T>
+void expect_same_bits_for_any_thread_count(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
+  Outputs<T> one(c), other(c);
+  Gradients<T> one_back(c, inputs.options), other_back(c, inputs.options);
+  set_num_threads(1);
+  one.run(c, inputs);
+  one_back.run(c, inputs, stored);
+  for (const int threads : {2, 3}) {
+    set_num_threads(threads);
+    other.run(c, inputs);
+    EXPECT_TRUE(one.same_bits(other)) << threads << " threads";
+    other_back.run(c, inputs, stored);
+    EXPECT_TRUE(one_back.same_bits(other_back)) << threads << " threads, backward";
+  }
+  set_num_threads(0);
+}
+
+template <class T>
+void expect_equals_reference(const Case& c, const char* type) {
+  SCOPED_TRACE(testing::Message() << type << ' ' << c);
+  const Inputs<T> inputs(c);
+  const ExpectedForward<T> forward(inputs);
+  const Stored<T> stored(c, forward.exact);
+  const ExpectedBackward<T> backward(c, inputs, stored, forward.exact.lse);
+  Outputs<T> outputs(c);
+  Gradients<T> gradients(c, inputs.options);
+  set_num_threads(1);  // shards run side by side
+  on_every_target([&] {
+    outputs.run(c, inputs);
+    forward.check(c, outputs);
+    gradients.run(c, inputs, stored);
+    backward.check(c, gradients);
+  });
+  set_num_threads(0);
+  if (c.seed % 8 == 0) expect_same_bits_for_any_thread_count(c, inputs, stored);
+}
+
+class RandomAttention : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(RandomAttention, EqualsReference) {
+  for (std::uint32_t i = 0; i < kCasesPerShard; i++) {
+    const Case c = random_case(GetParam() * kCasesPerShard + i);
+    if (i % 4 == 0)
+      expect_equals_reference<bf16>(c, "bf16");
+    else if (i % 4 == 1)
+      expect_equals_reference<f16>(c, "f16");
+    else
+      expect_equals_reference<float>(c, "float");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, RandomAttention, testing::Range(0u, kShards));
+
+}  // namespace
+}  // namespace phasor

@@ -1,0 +1,304 @@
+// Attention in plain loops: the specification that kernels are tested against. With Real = double it says what is
+// right; with Real = float it is the plain float implementation whose error a kernel's error is measured by.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "phasor/attention/attention.h"
+#include "phasor/core/random.h"
+
+namespace phasor::reference {
+
+// Of float and double; another Real brings its own.
+using std::exp, std::log, std::tanh;
+
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+// Numbers in row-major order. A dimension of size 1 is read at every index: this is how masks broadcast.
+template <class Number, int Rank>
+struct Array {
+  Shape<Rank> shape{};
+  std::vector<Number> values;
+
+  Array() = default;
+  explicit Array(const Shape<Rank>& sizes) : shape(sizes), values(static_cast<std::size_t>(element_count(sizes))) {}
+
+  template <class... Index>
+  requires(sizeof...(Index) == Rank) std::size_t offset(Index... index)
+  const {
+    const Shape<Rank> at{static_cast<std::int64_t>(index)...};
+    std::int64_t result = 0;
+    for (std::size_t i = 0; i < Rank; i++) result = result * shape[i] + (shape[i] == 1 ? 0 : at[i]);
+    return static_cast<std::size_t>(result);
+  }
+  template <class... Index>
+  Number& operator()(Index... index) {
+    return values[offset(index...)];
+  }
+  template <class... Index>
+  const Number& operator()(Index... index) const {
+    return values[offset(index...)];
+  }
+  // The last dimension, at an index of the others.
+  template <class... Index>
+  Number* row(Index... index) {
+    return values.data() + offset(index..., 0);
+  }
+  template <class... Index>
+  const Number* row(Index... index) const {
+    return values.data() + offset(index..., 0);
+  }
+};
+
+template <class Number, class T, int Rank>
+Array<Number, Rank> read(const TensorView<T, Rank>& view) {
+  Array<Number, Rank> result(view.shape);
+  Shape<Rank> at{};
+  for (Number& value : result.values) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < Rank; i++) offset += at[i] * view.strides[i];
+    value = static_cast<Number>(static_cast<float>(view.data[offset]));
+    for (std::size_t i = Rank; i-- > 0 && ++at[i] == view.shape[i];) at[i] = 0;
+  }
+  return result;
+}
+
+template <class Number, class T, int Rank>
+std::optional<Array<Number, Rank>> read_if_present(const TensorView<T, Rank>& view) {
+  if (view.data == nullptr) return std::nullopt;
+  return read<Number>(view);
+}
+
+// Queries and keys that belong together: all of batch entry b, or one sequence of a ragged batch.
+struct Sequence {
+  std::int64_t first_query, queries, first_key, keys;
+  std::int64_t offset;   // the position of its first query
+  std::int64_t visible;  // how many of its keys there are to see
+};
+
+template <class Real>
+struct Rotary {
+  Array<Real, 3> cos, sin;
+  Pairing pairing = Pairing::half;
+};
+
+// One call of attention, with every number in Real.
+template <class Real>
+struct Problem {
+  Array<Real, 4> q, k, v;
+  Real scale = 1, softcap = 0;
+  bool causal = false;
+  Window window;
+  bool ragged = false;
+  std::vector<Sequence> sequences;
+  std::optional<Array<std::uint8_t, 4>> visible;
+  std::optional<Array<Real, 4>> mask;
+  std::optional<Array<Real, 3>> key_bias;
+  std::optional<Array<Real, 2>> relative_bias;
+  std::int64_t first_distance = 0;
+  std::optional<Rotary<Real>> rotate_q, rotate_k;
+  std::optional<Array<Real, 1>> sinks;
+  Dropout dropout;
+
+  std::int64_t batch() const { return q.shape[0]; }
+  std::int64_t heads() const { return q.shape[1]; }
+  std::int64_t queries() const { return q.shape[2]; }
+  std::int64_t keys() const { return k.shape[2]; }
+  std::int64_t width() const { return q.shape[3]; }
+  std::int64_t value_width() const { return v.shape[3]; }
+  std::int64_t group(std::int64_t head) const { return head / (heads() / k.shape[1]); }
+};
+
+inline std::vector<Sequence> sequences(const Shape<4>& q, const Shape<4>& k, const AttentionOptions& options) {
+  std::vector<Sequence> result;
+  if (options.query_starts.empty()) {
+    for (std::int64_t b = 0; b < q[0]; b++) result.push_back({0, q[2], 0, k[2], 0, 0});
+  } else {
+    const auto &query = options.query_starts, &key = options.key_starts;
+    for (std::size_t s = 0; s + 1 < query.size(); s++)
+      result.push_back({query[s], query[s + 1] - query[s], key[s], key[s + 1] - key[s], 0, 0});
+  }
+  for (std::size_t s = 0; s < result.size(); s++) {
+    const auto& offsets = options.query_offsets;
+    result[s].offset = offsets.empty()       ? result[s].keys - result[s].queries
+                       : offsets.size() == 1 ? offsets[0]
+                                             : offsets[s];
+    result[s].visible = options.key_lengths.empty() ? result[s].keys : options.key_lengths[s];
+  }
+  return result;
+}
+
+template <class Real>
+std::optional<Rotary<Real>> read_rotary(const std::optional<RotaryView>& table) {
+  if (!table) return std::nullopt;
+  return Rotary<Real>{read<Real>(table->cos), read<Real>(table->sin), table->pairing};
+}
+
+template <class Real, class T>
+Problem<Real> problem(TensorView<const T, 4> q, TensorView<const T, 4> k, TensorView<const T, 4> v,
+                      const AttentionOptions& options) {
+  Problem<Real> p;
+  p.q = read<Real>(q);
+  p.k = read<Real>(k);
+  p.v = read<Real>(v);
+  p.scale = static_cast<Real>(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.shape[3]))));
+  p.softcap = static_cast<Real>(options.softcap);
+  p.causal = options.causal;
+  p.window = options.window;
+  p.ragged = !options.query_starts.empty();
+  p.sequences = sequences(q.shape, k.shape, options);
+  p.visible = read_if_present<std::uint8_t>(options.visible);
+  p.mask = read_if_present<Real>(options.mask);
+  p.key_bias = read_if_present<Real>(options.key_bias);
+  if (options.relative_bias) {
+    p.relative_bias = read<Real>(options.relative_bias->table);
+    p.first_distance = options.relative_bias->first_distance;
+  }
+  p.rotate_q = read_rotary<Real>(options.rotate_q);
+  p.rotate_k = read_rotary<Real>(options.rotate_k);
+  if (!options.sinks.empty())
+    p.sinks =
+        read<Real>(TensorView<const float, 1>(options.sinks.data(), {static_cast<std::int64_t>(options.sinks.size())}));
+  p.dropout = options.dropout;
+  return p;
+}
+
+// Turns the rows of x in place by their tokens' angles; the transpose is what gradients go back through.
+template <class Real>
+void rotate(Array<Real, 4>& x, const std::optional<Rotary<Real>>& table, bool transpose) {
+  if (!table) return;
+  const std::int64_t pairs = table->cos.shape[2];
+  for (std::int64_t b = 0; b < x.shape[0]; b++)
+    for (std::int64_t h = 0; h < x.shape[1]; h++)
+      for (std::int64_t t = 0; t < x.shape[2]; t++)
+        for (std::int64_t i = 0; i < pairs; i++) {
+          const bool half = table->pairing == Pairing::half;
+          Real& first = x(b, h, t, half ? i : 2 * i);
+          Real& second = x(b, h, t, half ? i + pairs : 2 * i + 1);
+          const Real c = table->cos(b, t, i), s = transpose ? -table->sin(b, t, i) : table->sin(b, t, i);
+          const Real turned = first * c - second * s;
+          second = first * s + second * c;
+          first = turned;
+        }
+}
+
+// A key that a query sees.
+template <class Real>
+struct Seen {
+  std::int64_t key;       // in the whole tensor
+  std::int64_t distance;  // the key's position minus the query's
+  Real score;
+  Real slope;  // of the score by the dot product
+};
+
+// Where the bias table holds this distance.
+template <class Real>
+std::int64_t bias_column(const Problem<Real>& p, std::int64_t distance) {
+  return std::clamp<std::int64_t>(distance - p.first_distance, 0, p.relative_bias->shape[1] - 1);
+}
+
+template <class Real>
+bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key) {
+  return (p.visible && !(*p.visible)(b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
+         (p.key_bias && (*p.key_bias)(b, p.group(h), key) == kMasked);
+}
+
+// scale, softcap, biases, mask: in this order. q and k are turned already.
+template <class Real>
+Seen<Real> score(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Real, 4>& k, std::int64_t b,
+                 std::int64_t h, std::int64_t i, std::int64_t key, std::int64_t distance) {
+  const Real *q_row = q.row(b, h, i), *k_row = k.row(b, p.group(h), key);
+  Real dot = 0;
+  for (std::int64_t d = 0; d < p.width(); d++) dot += q_row[d] * k_row[d];
+  Seen<Real> seen{key, distance, dot * p.scale, p.scale};
+  if (p.softcap > 0) {
+    const Real t = tanh(seen.score / p.softcap);
+    seen.score = p.softcap * t;
+    seen.slope *= 1 - t * t;
+  }
+  if (p.key_bias) seen.score += (*p.key_bias)(b, p.group(h), key);
+  if (p.relative_bias) seen.score += (*p.relative_bias)(h, bias_column(p, distance));
+  if (p.mask) seen.score += (*p.mask)(b, h, i, key);
+  return seen;
+}
+
+// The keys that query i of batch entry b sees, with their scores.
+template <class Real>
+std::vector<Seen<Real>> seen_keys(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Real, 4>& k,
+                                  std::int64_t b, std::int64_t h, std::int64_t i) {
+  std::vector<Seen<Real>> result;
+  for (std::size_t s = 0; s < p.sequences.size(); s++) {
+    const Sequence& sequence = p.sequences[s];
+    const std::int64_t query = i - sequence.first_query;
+    if (p.ragged ? query < 0 || query >= sequence.queries : static_cast<std::int64_t>(s) != b) continue;
+    for (std::int64_t j = 0; j < sequence.visible; j++) {
+      // An unbounded window is the largest integer: compared with a distance it cannot overflow.
+      const std::int64_t distance = j - (sequence.offset + query), key = sequence.first_key + j;
+      if (p.causal && distance > 0) continue;
+      if (distance <= -p.window.left || distance >= p.window.right) continue;
+      if (!is_masked(p, b, h, i, key)) result.push_back(score(p, q, k, b, h, i, key, distance));
+    }
+  }
+  return result;
+}
+
+// What weight (b, h, i, key) is multiplied by: 0 if dropped, else 1 / (1 - rate).
+template <class Real>
+Real dropout_factor(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key) {
+  if (p.dropout.rate == 0) return 1;
+  const Philox random(p.dropout.seed, static_cast<std::uint64_t>(b * p.heads() + h));
+  const std::uint64_t counter = (static_cast<std::uint64_t>(i) << 32) | static_cast<std::uint64_t>(key >> 2);
+  const bool dropped = random.block(counter)[key & 3] < static_cast<std::uint32_t>(p.dropout.rate * 0x1p32);
+  return dropped ? 0 : static_cast<Real>(1 / (1 - p.dropout.rate));
+}
+
+template <class Real>
+struct Result {
+  Array<Real, 4> out;
+  Array<Real, 3> lse;
+  Array<Real, 4> weights;
+};
+
+// One query of one head.
+template <class Real>
+void forward_row(const Problem<Real>& p, const std::vector<Seen<Real>>& seen, std::int64_t b, std::int64_t h,
+                 std::int64_t i, Result<Real>& result) {
+  Real largest = p.sinks ? (*p.sinks)(h) : Real(kMasked);
+  for (const Seen<Real>& s : seen) largest = std::max(largest, s.score);
+  result.lse(b, h, i) = largest;
+  if (seen.empty() && largest == Real(kMasked)) return;
+  Real sum = p.sinks ? exp((*p.sinks)(h)-largest) : 0;
+  for (const Seen<Real>& s : seen) sum += exp(s.score - largest);
+  result.lse(b, h, i) += log(sum);
+  Real* out = result.out.row(b, h, i);
+  for (const Seen<Real>& s : seen) {
+    const Real weight = exp(s.score - largest) / sum * dropout_factor(p, b, h, i, s.key);
+    result.weights(b, h, i, s.key) = weight;
+    const Real* v = p.v.row(b, p.group(h), s.key);
+    for (std::int64_t e = 0; e < p.value_width(); e++) out[e] += weight * v[e];
+  }
+}
+
+template <class Real>
+Result<Real> forward(const Problem<Real>& p) {
+  Array<Real, 4> q = p.q, k = p.k;
+  rotate(q, p.rotate_q, false);
+  rotate(k, p.rotate_k, false);
+  Result<Real> result{Array<Real, 4>({p.batch(), p.heads(), p.queries(), p.value_width()}),
+                      Array<Real, 3>({p.batch(), p.heads(), p.queries()}),
+                      Array<Real, 4>({p.batch(), p.heads(), p.queries(), p.keys()})};
+  for (std::int64_t b = 0; b < p.batch(); b++)
+    for (std::int64_t h = 0; h < p.heads(); h++)
+      for (std::int64_t i = 0; i < p.queries(); i++) forward_row(p, seen_keys(p, q, k, b, h, i), b, h, i, result);
+  return result;
+}
+
+}  // namespace phasor::reference

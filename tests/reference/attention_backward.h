@@ -1,0 +1,90 @@
+// The backward pass of attention in plain loops: derived by hand, proven by central differences of forward() in
+// tests/attention/reference_test.cc.
+//
+// With P = exp(score - lse), m the dropout factor and L the loss:
+//   dL/dscore_j = P_j (m_j grad_out . v_j - grad_out . out + grad_lse)        the sink: the same with value 0
+//   dL/dv_j     = sum over i of P_ij m_ij grad_out_i
+#pragma once
+
+#include "reference/attention.h"
+
+namespace phasor::reference {
+
+template <class Real>
+struct Gradients {
+  Array<Real, 4> q, k, v;
+  std::optional<Array<Real, 4>> mask;
+  std::optional<Array<Real, 3>> key_bias;
+  std::optional<Array<Real, 2>> relative_bias;
+  std::optional<Array<Real, 1>> sinks;
+};
+
+// What backward reads besides the problem. As in the library `out` and `lse` are given, not computed again: a test can
+// give the ones that were stored, rounded to 16 bits, so that this rounding is no error of the kernel.
+template <class Real>
+struct Given {
+  Array<Real, 4> out;
+  Array<Real, 3> lse;
+  Array<Real, 4> grad_out;
+  std::optional<Array<Real, 3>> grad_lse;
+};
+
+template <class Real, int Rank>
+std::optional<Array<Real, Rank>> zeros_like(const std::optional<Array<Real, Rank>>& other) {
+  if (!other) return std::nullopt;
+  return Array<Real, Rank>(other->shape);
+}
+
+template <class Real>
+Real dot(const Real* a, const Real* b, std::int64_t count) {
+  Real sum = 0;
+  for (std::int64_t i = 0; i < count; i++) sum += a[i] * b[i];
+  return sum;
+}
+
+template <class Real>
+void add_multiple(Real factor, const Real* from, std::int64_t count, Real* to) {
+  for (std::int64_t i = 0; i < count; i++) to[i] += factor * from[i];
+}
+
+// One query of one head; q and k are turned, and so are their gradients.
+template <class Real>
+void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Real, 4>& k, const Given<Real>& given,
+                  std::int64_t b, std::int64_t h, std::int64_t i, Gradients<Real>& gradients) {
+  const Real lse = given.lse(b, h, i);
+  if (lse == Real(kMasked)) return;
+  const Real* grad_out = given.grad_out.row(b, h, i);
+  const std::int64_t group = p.group(h);
+  Real common = -dot(grad_out, given.out.row(b, h, i), p.value_width());
+  if (given.grad_lse) common += (*given.grad_lse)(b, h, i);
+  if (p.sinks) (*gradients.sinks)(h) += exp((*p.sinks)(h)-lse) * common;
+  for (const Seen<Real>& seen : seen_keys(p, q, k, b, h, i)) {
+    const Real weight = exp(seen.score - lse), factor = dropout_factor(p, b, h, i, seen.key);
+    const Real by_weight = factor * dot(grad_out, p.v.row(b, group, seen.key), p.value_width());
+    const Real by_score = weight * (by_weight + common);
+    add_multiple(weight * factor, grad_out, p.value_width(), gradients.v.row(b, group, seen.key));
+    add_multiple(by_score * seen.slope, k.row(b, group, seen.key), p.width(), gradients.q.row(b, h, i));
+    add_multiple(by_score * seen.slope, q.row(b, h, i), p.width(), gradients.k.row(b, group, seen.key));
+    if (p.mask) (*gradients.mask)(b, h, i, seen.key) += by_score;
+    if (p.key_bias) (*gradients.key_bias)(b, group, seen.key) += by_score;
+    if (p.relative_bias) (*gradients.relative_bias)(h, bias_column(p, seen.distance)) += by_score;
+  }
+}
+
+template <class Real>
+Gradients<Real> backward(const Problem<Real>& p, const Given<Real>& given) {
+  Array<Real, 4> q = p.q, k = p.k;
+  rotate(q, p.rotate_q, false);
+  rotate(k, p.rotate_k, false);
+  Gradients<Real> gradients{Array<Real, 4>(p.q.shape), Array<Real, 4>(p.k.shape), Array<Real, 4>(p.v.shape),
+                            zeros_like(p.mask),        zeros_like(p.key_bias),    zeros_like(p.relative_bias),
+                            zeros_like(p.sinks)};
+  for (std::int64_t b = 0; b < p.batch(); b++)
+    for (std::int64_t h = 0; h < p.heads(); h++)
+      for (std::int64_t i = 0; i < p.queries(); i++) backward_row(p, q, k, given, b, h, i, gradients);
+  rotate(gradients.q, p.rotate_q, true);
+  rotate(gradients.k, p.rotate_k, true);
+  return gradients;
+}
+
+}  // namespace phasor::reference
