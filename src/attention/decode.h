@@ -52,7 +52,7 @@ struct DecodeJob {
   }
 };
 
-// Whether decode() is made for this call: few slots, and nothing that needs a whole row of scores at hand.
+// Whether decode() is made for this call: few queries, and nothing that wants a whole row of weights.
 bool is_decode(const AttentionCall& call, const ForwardOutput& output);
 void decode(const AttentionCall& call, const ForwardOutput& output);
 
