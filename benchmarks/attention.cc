@@ -8,7 +8,7 @@
 #include "attention_case.h"
 #include "counting.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 template <class T>
@@ -45,7 +45,7 @@ const bool registered = [] {
   add({{.tokens = 512, .causal = true}});
   for (const AttentionShape& shape : odd_shapes()) add({shape});
   for (const bool causal : {false, true}) {
-    for (const Feature& feature : {kAlibi, kRotation, kKeyLengths}) add({{.causal = causal}, feature});
+    for (const Feature& feature : {kWithAlibi, kRotation, kKeyLengths}) add({{.causal = causal}, feature});
     for (const std::int64_t channels : {64, 128}) add_bf16({{.channels = channels, .causal = causal}});
   }
   for (const std::int64_t tokens : {2048, 4096, 8192, 16384}) add({{.tokens = tokens, .causal = true}, kWindow});
@@ -53,4 +53,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::bench

@@ -7,7 +7,7 @@
 #include "phasor/position/encoding.h"
 #include "phasor/position/rope.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 void use_bias(CaseOptions& to, RelativeBias bias) {
@@ -53,7 +53,7 @@ double visible_pairs(std::int64_t tokens, const AttentionOptions& options) {
 
 // Known when compiling: cases are registered before main, in no certain order of files.
 constinit const Feature kPlain{"", [](CaseOptions&, const AttentionShape&) {}};
-constinit const Feature kAlibi{"/alibi", use_alibi};
+constinit const Feature kWithAlibi{"/alibi", use_alibi};
 constinit const Feature kRotation{"/rotation", use_rotation};
 constinit const Feature kKeyLengths{"/key_lengths", use_key_lengths};
 constinit const Feature kWindow{"/window_1024",
@@ -95,4 +95,4 @@ std::vector<AttentionShape> odd_shapes() {
           {.tokens = 1024, .channels = 96}, {.batch = 64, .heads = 12, .key_heads = 12, .tokens = 128}};
 }
 
-}  // namespace phasor
+}  // namespace phasor::bench

@@ -8,7 +8,7 @@
 #include "phasor/attention/attention.h"
 #include "random_tensor.h"
 
-namespace phasor {
+namespace phasor::bench {
 
 // As many queries as keys; `channels` of q, k and v.
 struct AttentionShape {
@@ -40,7 +40,7 @@ struct Feature {
   const char* name;
   void (*use)(CaseOptions&, const AttentionShape&);
 };
-extern const Feature kPlain, kAlibi, kRotation, kKeyLengths, kWindow, kDropout;
+extern const Feature kPlain, kWithAlibi, kRotation, kKeyLengths, kWindow, kDropout;
 extern const Feature kLearnedBias;         // a number for every distance
 extern const Feature kLearnedBiasClamped;  // for those up to 128; the others share the ends
 
@@ -67,4 +67,4 @@ struct AttentionInputs {
 // Lengths of vision transformers, head sizes that are no multiple of a vector or a block, many short sequences.
 std::vector<AttentionShape> odd_shapes();
 
-}  // namespace phasor
+}  // namespace phasor::bench

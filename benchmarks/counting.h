@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace phasor {
+namespace phasor::bench {
 
 // Counters; bytes_per_second is Google Benchmark's own, from SetBytesProcessed.
 constexpr const char* kBytesRate = "bytes_per_second";
@@ -28,4 +28,4 @@ inline void count_queries(benchmark::State& state, double queries) {
 // The name of the case that this one's time is shown beside: the same work without a feature.
 inline void compare_with(benchmark::State& state, const std::string& plain) { state.SetLabel(plain); }
 
-}  // namespace phasor
+}  // namespace phasor::bench

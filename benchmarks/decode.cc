@@ -8,7 +8,7 @@
 #include "phasor/attention/attention.h"
 #include "random_tensor.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 constexpr std::int64_t kHeads = 32, kKeyHeads = 8, kChannels = 128;
@@ -38,4 +38,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::bench

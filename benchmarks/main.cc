@@ -14,7 +14,7 @@
 #include "phasor/core/parallel.h"
 #include "phasor/core/simd_target.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 // What a rate counts, and the case that shows what the machine gives of it.
@@ -119,7 +119,7 @@ class RatioReporter : public benchmark::BenchmarkReporter {
 };
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::bench
 
 int main(int argc, char** argv) {
   std::vector<std::string> defaults{argv[0], "--benchmark_repetitions=11", "--benchmark_min_time=0.05",
@@ -130,6 +130,6 @@ int main(int argc, char** argv) {
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 1;
-  phasor::RatioReporter reporter;
+  phasor::bench::RatioReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
 }

@@ -9,7 +9,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace phasor {
+namespace phasor::bench {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -64,13 +64,13 @@ float Sum(const float* HWY_RESTRICT values, size_t count) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace phasor
+}  // namespace phasor::bench
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "simd/dispatch.h"
 
-namespace phasor {
+namespace phasor::bench {
 
 HWY_EXPORT(BusyFma);
 HWY_EXPORT(Sum);
@@ -79,5 +79,5 @@ double busy_fma(std::int64_t steps, float& result) { return PHASOR_DISPATCH(Busy
 
 float sum(std::span<const float> values) { return PHASOR_DISPATCH(Sum)(values.data(), values.size()); }
 
-}  // namespace phasor
+}  // namespace phasor::bench
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "phasor/core/tensor.h"
 #include "probe_kernels.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -60,4 +60,4 @@ void probe_fma(benchmark::State& state) {
 BENCHMARK(probe_fma)->Name("probe/fma")->UseRealTime();
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::bench

@@ -7,7 +7,7 @@
 #include "phasor/core/random.h"
 #include "phasor/core/tensor.h"
 
-namespace phasor {
+namespace phasor::bench {
 
 // Normal numbers. A million are drawn once and repeated, because cases are set up anew for every repetition; the count
 // is a prime, so that rows differ.
@@ -27,4 +27,4 @@ Tensor<T, Rank> random_tensor(const Shape<Rank>& shape, std::size_t seed) {
   return result;
 }
 
-}  // namespace phasor
+}  // namespace phasor::bench

@@ -8,7 +8,7 @@
 #include "phasor/position/rope.h"
 #include "random_tensor.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 constexpr std::int64_t kBatch = 2, kHeads = 32, kTokens = 2048, kChannels = 128;
@@ -82,4 +82,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::bench

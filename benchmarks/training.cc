@@ -7,7 +7,7 @@
 #include "counting.h"
 #include "phasor/attention/attention.h"
 
-namespace phasor {
+namespace phasor::bench {
 namespace {
 
 void forward_and_backward(benchmark::State& state, const AttentionCase& c, const std::string& plain) {
@@ -48,4 +48,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace phasor
+}  // namespace phasor::bench
