@@ -1,0 +1,300 @@
+#include "phasor/attention/w2.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "check_shapes.h"
+#include "rows.h"
+#include "w2_lowering.h"
+
+namespace phasor {
+namespace detail {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::int64_t kMostChannels = 256;  // of one stream: the kernel takes 512, and streams lie side by side
+
+template <class Byte>
+void check_like_mean(const char* function, const char* name, const AnyStreams<Byte>& streams, const char* meaning) {
+  check_shape(function, name, streams.spread.shape, streams.mean.shape, meaning);
+  check_rows(function, name, streams.spread.shape, streams.spread.strides);
+}
+void check_output_like_mean(const char* function, const char* name, const StreamsOutput& streams, const char* meaning) {
+  check_like_mean(function, name, streams, meaning);
+  check_distinct(function, name, streams.spread.shape, streams.spread.strides);
+}
+
+void check_all_apart(const char* function, const std::vector<Extent>& outputs, const std::vector<Extent>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); i++) {
+    for (const Extent& input : inputs) check_apart(function, outputs[i], input);
+    for (std::size_t j = 0; j < i; j++) check_apart(function, outputs[i], outputs[j]);
+  }
+}
+
+W2Problem make_problem(const char* function, const StreamsView& q, const StreamsView& k, const StreamsView& v,
+                       double tau, const AttentionOptions& options) {
+  PHASOR_CHECK(std::isfinite(tau), function, "tau: ", tau, ", expected a finite number");
+  PHASOR_CHECK(!options.scale, function, "scale: ", *options.scale, ", expected none: tau has its place");
+  PHASOR_CHECK(options.softcap == 0, function, "softcap: ", options.softcap, ", expected 0: distances have no cap");
+  PHASOR_CHECK(options.sinks.empty(), function, "sinks: ", options.sinks.size(), " numbers, expected none");
+  for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
+    PHASOR_CHECK(x->mean.shape[3] <= kMostChannels, function, name, ".mean: shape ", shape_text(x->mean.shape),
+                 ", expected a last dimension of 1 to ", kMostChannels);
+  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options), q, k, v,
+                    1.0 / (std::fabs(tau) + kTauEpsilon)};
+  check_like_mean(function, "q.spread", q, "the shape of q.mean");
+  check_like_mean(function, "k.spread", k, "the shape of k.mean");
+  check_like_mean(function, "v.spread", v, "the shape of v.mean");
+  return problem;
+}
+
+std::vector<Extent> extents(const W2Problem& p) {
+  return {extent("q.mean", p.q.mean),     extent("q.spread", p.q.spread), extent("k.mean", p.k.mean),
+          extent("k.spread", p.k.spread), extent("v.mean", p.v.mean),     extent("v.spread", p.v.spread)};
+}
+
+// ---------------------------------------------------------------------------------------------------------- forward
+
+struct W2ForwardOutput {
+  StreamsOutput out;
+  TensorView<float, 3> lse;
+  TensorView<float, 4> weights;
+};
+
+void check_outputs(const char* function, const W2Problem& problem, const W2ForwardOutput& output) {
+  check_forward(function, problem.means, {output.out.mean, output.lse, output.weights});
+  check_output_like_mean(function, "out.spread", output.out, "the shape of out.mean");
+  check_all_apart(function,
+                  {extent("out.mean", output.out.mean), extent("out.spread", output.out.spread),
+                   extent("lse", output.lse), extent("weights", output.weights)},
+                  extents(problem));
+}
+
+// Adds factor * t |q~_i|^2 to the log-sum-exps; that of a query without keys stays -infinity.
+void shift_lse(const W2Problem& problem, const W2Lowered& lowered, double factor,
+               const TensorView<const float, 3>& from, const TensorView<float, 3>& to) {
+  for_row_blocks(problem.means.q.shape, [&](const RowBlock& block) {
+    for (std::int64_t i = block.first; i < block.first + block.count; i++) {
+      const float lse = from(block.b, block.h, i);
+      const double shift = factor * problem.t * lowered.query_norms(block.b, block.h, i);
+      to(block.b, block.h, i) = lse == -kInfinity ? lse : static_cast<float>(lse + shift);
+    }
+  });
+}
+
+void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v, double tau,
+                const W2ForwardOutput& output, const AttentionOptions& options) {
+  constexpr const char* kName = "w2_attention_forward";
+  const W2Problem problem = make_problem(kName, q, k, v, tau, options);
+  check_outputs(kName, problem, output);
+  const W2Lowered lowered = lower(kName, problem, output.lse.data != nullptr);
+  const AttentionCall& call = lowered.call;
+  const Scratch out({call.batch, call.heads, call.queries, call.value_channels});
+  forward(call, {out.view(), output.lse, output.weights});
+  split(out, output.out);
+  if (output.lse.data) shift_lse(problem, lowered, -1.0, output.lse, output.lse);
+}
+
+// --------------------------------------------------------------------------------------------------------- backward
+
+struct W2BackwardInput {
+  StreamsView out;
+  TensorView<const float, 3> lse;
+  StreamsView grad_out;
+  TensorView<const float, 3> grad_lse;
+};
+
+struct W2BackwardOutput {
+  StreamsOutput q, k, v;
+  double* tau = nullptr;
+  TensorView<float, 4> mask;
+  TensorView<float, 3> key_bias;
+  TensorView<float, 2> relative_bias;
+};
+
+void check_gradients(const char* function, const W2Problem& problem, const W2BackwardInput& input,
+                     const W2BackwardOutput& output) {
+  check_backward(function, problem.means, {input.out.mean, input.lse, input.grad_out.mean, input.grad_lse},
+                 {output.q.mean, output.k.mean, output.v.mean, output.mask, output.key_bias, output.relative_bias, {}});
+  check_like_mean(function, "result.out.spread", input.out, "the shape of result.out.mean");
+  check_like_mean(function, "result.grad_out.spread", input.grad_out, "the shape of result.grad_out.mean");
+  check_output_like_mean(function, "gradients.q.spread", output.q, "the shape of gradients.q.mean");
+  check_output_like_mean(function, "gradients.k.spread", output.k, "the shape of gradients.k.mean");
+  check_output_like_mean(function, "gradients.v.spread", output.v, "the shape of gradients.v.mean");
+  std::vector<Extent> inputs = extents(problem);
+  for (const Extent& x :
+       {extent("result.out.mean", input.out.mean), extent("result.out.spread", input.out.spread),
+        extent("result.grad_out.mean", input.grad_out.mean), extent("result.grad_out.spread", input.grad_out.spread),
+        extent("result.lse", input.lse), extent("result.grad_lse", input.grad_lse)})
+    inputs.push_back(x);
+  check_all_apart(function,
+                  {extent("gradients.q.mean", output.q.mean), extent("gradients.q.spread", output.q.spread),
+                   extent("gradients.k.mean", output.k.mean), extent("gradients.k.spread", output.k.spread),
+                   extent("gradients.v.mean", output.v.mean), extent("gradients.v.spread", output.v.spread),
+                   extent("gradients.mask", output.mask), extent("gradients.key_bias", output.key_bias),
+                   extent("gradients.relative_bias", output.relative_bias)},
+                  inputs);
+}
+
+// Gradients by q~, k~ and the key bias: first those of the kernel, then those of the scores as they are defined. c
+// counts as a constant: no score depends on it.
+struct LoweredGradients {
+  Scratch q, k, v;
+  Tensor<float, 3> key_bias;
+
+  explicit LoweredGradients(const AttentionCall& call)
+      : q(call.q.shape), k(call.k.shape), v(call.v.shape), key_bias({call.batch, call.key_heads, call.keys}) {}
+};
+
+void add_multiple(double factor, const float* __restrict x, std::int64_t count, float* __restrict sum) {
+  const auto rounded = static_cast<float>(factor);
+  for (std::int64_t c = 0; c < count; c++) sum[c] += rounded * x[c];
+}
+
+double sum_of(const std::vector<double>& parts) {
+  double sum = 0;
+  for (const double part : parts) sum += part;
+  return sum;
+}
+
+std::size_t block_count(const Shape<4>& shape) {
+  return static_cast<std::size_t>(shape[0] * shape[1] * blocks_of_rows(shape[2]));
+}
+
+// Through -t |q~_i|^2 in the log-sum-exp, whose gradient is r_i: dq~_i -= 2t r_i q~_i. Then turned back and stored.
+// Returns its part of t dt: -t sum_i r_i |q~_i|^2.
+double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
+                      const Scratch& gradient, const StreamsOutput& output) {
+  const double t = problem.t;
+  std::vector<double> parts(block_count(gradient.view().shape));
+  for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
+    const auto [b, h, first, count, index] = block;
+    for (std::int64_t i = first; input.grad_lse.data && i < first + count; i++) {
+      if (input.lse(b, h, i) == -kInfinity) continue;  // sees no key: its log-sum-exp depends on nothing
+      const double r = input.grad_lse(b, h, i);
+      parts[static_cast<std::size_t>(index)] -= t * r * lowered.query_norms(b, h, i);
+      add_multiple(-2 * t * r, lowered.q.row(b, h, i), gradient.channels(), gradient.row(b, h, i));
+    }
+    turn_back(problem.means.options.rotate_q, b, first, count, problem.means.channels, gradient.row(b, h, first),
+              gradient.channels());
+    split_block(gradient, block, output);
+  });
+  return sum_of(parts);
+}
+
+// Through the key bias -t |k~_j|^2, whose gradient is c_j: dk~_j -= 2t c_j k~_j. Then turned back and stored. Returns
+// its part of t dt: sum_j (k~_j . dk_j - t c_j |k~_j|^2), where dk_j is the kernel's, 2t sum_i dS_ij q~_i.
+double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const LoweredGradients& gradients,
+                   const StreamsOutput& output) {
+  const double t = problem.t;
+  const Scratch& gradient = gradients.k;
+  const std::int64_t channels = gradient.channels();
+  std::vector<double> parts(block_count(gradient.view().shape));
+  for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
+    const auto [b, g, first, count, index] = block;
+    for (std::int64_t j = first; j < first + count; j++) {
+      const float* key = lowered.k.row(b, g, j);
+      float* row = gradient.row(b, g, j);
+      const double c = gradients.key_bias(b, g, j);
+      // A key that nobody sees may hold NaN; its gradient is 0.
+      if (c == 0 && std::all_of(row, row + channels, [](float x) { return x == 0; })) continue;
+      parts[static_cast<std::size_t>(index)] += dot(key, row, channels) - t * c * dot(key, key, channels);
+      add_multiple(-2 * t * c, key, channels, row);
+    }
+    turn_back(problem.means.options.rotate_k, b, first, count, problem.means.channels, gradient.row(b, g, first),
+              channels);
+    split_block(gradient, block, output);
+  });
+  return sum_of(parts);
+}
+
+// The gradient by the caller's bias: summed over the dimensions in which it is broadcast.
+void reduce_key_bias(const Tensor<float, 3>& gradient, const TensorView<float, 3>& output) {
+  const auto [batch, heads, keys] = gradient.shape();
+  for (std::int64_t b = 0; b < output.shape[0]; b++)
+    for (std::int64_t g = 0; g < output.shape[1]; g++)
+      for (std::int64_t j = 0; j < keys; j++) {
+        double sum = 0;
+        for (std::int64_t from_b = b; from_b < (output.shape[0] == 1 ? batch : b + 1); from_b++)
+          for (std::int64_t from_g = g; from_g < (output.shape[1] == 1 ? heads : g + 1); from_g++)
+            sum += gradient(from_b, from_g, j);
+        output(b, g, j) = static_cast<float>(sum);
+      }
+}
+
+void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& v, double tau,
+                 const W2BackwardInput& input, const W2BackwardOutput& output, const AttentionOptions& options) {
+  constexpr const char* kName = "w2_attention_backward";
+  const W2Problem problem = make_problem(kName, q, k, v, tau, options);
+  check_gradients(kName, problem, input, output);
+  const W2Lowered lowered = lower(kName, problem, true);
+  const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
+  Tensor<float, 3> lse(input.lse.shape);
+  shift_lse(problem, lowered, 1.0, input.lse, lse.view());
+  LoweredGradients gradients(lowered.call);
+  backward(lowered.call, {out.view(), lse.view(), grad_out.view(), input.grad_lse},
+           {gradients.q.view(),
+            gradients.k.view(),
+            gradients.v.view(),
+            output.mask,
+            gradients.key_bias.view(),
+            output.relative_bias,
+            {}});
+  const double from_queries = finish_queries(problem, lowered, input, gradients.q, output.q);
+  const double from_keys = finish_keys(problem, lowered, gradients, output.k);
+  split(gradients.v, output.v);
+  if (output.key_bias.data) reduce_key_bias(gradients.key_bias, output.key_bias);
+  // dt/dtau = -t^2 sign(tau). |tau| has no derivative at 0; as elsewhere it counts as 0 there.
+  const double sign = tau > 0 ? 1.0 : tau < 0 ? -1.0 : 0.0;
+  if (output.tau) *output.tau = -sign * problem.t * (from_queries + from_keys);
+}
+
+template <class T>
+void w2_forward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v, double tau,
+                   const W2Output<T>& output, const AttentionOptions& options) {
+  w2_forward(q, k, v, tau, {output.out, output.lse, output.weights}, options);
+}
+template <class T>
+void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v, double tau,
+                    const W2Result<T>& result, const W2Gradients<T>& gradients, const AttentionOptions& options) {
+  w2_backward(q, k, v, tau, {result.out, result.lse, result.grad_out, result.grad_lse},
+              {gradients.q, gradients.k, gradients.v, gradients.tau, gradients.mask, gradients.key_bias,
+               gradients.relative_bias},
+              options);
+}
+
+}  // namespace
+}  // namespace detail
+
+void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
+                          const W2Output<float>& output, const AttentionOptions& options) {
+  detail::w2_forward_of(q, k, v, tau, output, options);
+}
+void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
+                          const W2Output<bf16>& output, const AttentionOptions& options) {
+  detail::w2_forward_of(q, k, v, tau, output, options);
+}
+void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
+                          const W2Output<f16>& output, const AttentionOptions& options) {
+  detail::w2_forward_of(q, k, v, tau, output, options);
+}
+
+void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
+                           const W2Result<float>& result, const W2Gradients<float>& gradients,
+                           const AttentionOptions& options) {
+  detail::w2_backward_of(q, k, v, tau, result, gradients, options);
+}
+void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
+                           const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
+                           const AttentionOptions& options) {
+  detail::w2_backward_of(q, k, v, tau, result, gradients, options);
+}
+void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
+                           const W2Result<f16>& result, const W2Gradients<f16>& gradients,
+                           const AttentionOptions& options) {
+  detail::w2_backward_of(q, k, v, tau, result, gradients, options);
+}
+
+}  // namespace phasor

@@ -1,0 +1,170 @@
+#include "w2_lowering.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "rows.h"
+
+namespace phasor::detail {
+
+double dot(const float* a, const float* b, std::int64_t count) {
+  constexpr std::int64_t kLanes = 8;
+  double sums[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (std::int64_t z = 0; z < kLanes; z++) sums[z] += static_cast<double>(a[i + z]) * static_cast<double>(b[i + z]);
+  for (std::int64_t z = 0; i + z < count; z++) sums[z] += static_cast<double>(a[i + z]) * static_cast<double>(b[i + z]);
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+namespace {
+
+Shape<4> doubled(const Shape<4>& shape) { return {shape[0], shape[1], shape[2], 2 * shape[3]}; }
+
+// Rows first .. end - 1 of both streams, the means turned.
+void read_streams(const StreamsView& streams, const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h,
+                  std::int64_t first, std::int64_t end, const Scratch& to) {
+  const std::int64_t width = streams.mean.shape[3];
+  read_rows(streams.mean, b, h, first, end - first, rotation, to.row(b, h, first), to.channels());
+  read_rows(streams.spread, b, h, first, end - first, {}, to.row(b, h, first) + width, to.channels());
+}
+
+// Keys that are in some sequence and within its length; the others become 0. They may be memory that was never written,
+// and the mean key must not have their NaN.
+void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k) {
+  const AttentionOptions& options = problem.means.options;
+  const bool ragged = !options.query_starts.empty() || !options.key_starts.empty();
+  std::span<const Sequence> sequences = problem.means.sequences;
+  if (!ragged) sequences = sequences.subspan(static_cast<std::size_t>(block.b), 1);
+  const std::int64_t end = block.first + block.count;
+  std::int64_t at = block.first;
+  const auto clear_until = [&](std::int64_t key) {
+    std::fill_n(k.row(block.b, block.h, at), (key - at) * k.channels(), 0.0f);
+  };
+  const auto begin =
+      std::ranges::partition_point(sequences, [&](const Sequence& s) { return s.first_key + s.keys <= block.first; });
+  for (auto s = begin; s != sequences.end() && s->first_key < end; s++) {
+    const std::int64_t low = std::max(s->first_key, at), high = std::min(s->first_key + s->keys, end);
+    if (low >= high) continue;
+    clear_until(low);
+    read_streams(problem.k, options.rotate_k, block.b, block.h, low, high, k);
+    at = high;
+  }
+  clear_until(end);
+}
+
+void add_rows(const float* rows, std::int64_t count, std::int64_t channels, float* __restrict sums) {
+  std::fill_n(sums, channels, 0.0f);
+  for (std::int64_t i = 0; i < count; i++)
+    for (std::int64_t c = 0; c < channels; c++) sums[c] += rows[i * channels + c];
+}
+
+// c of each batch entry and key head [B, G, 1, 2D], from sums over blocks of keys. Any c is right, so a sum in float
+// will do; but each block counts, in order, for the same bits with any number of threads. A channel whose mean is not
+// finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see it.
+Tensor<float, 4> mean_keys(const W2Problem& problem, const Scratch& sums) {
+  const auto [batch, heads, blocks, channels] = sums.view().shape;
+  std::vector<std::int64_t> keys(static_cast<std::size_t>(batch));
+  for (const Sequence& s : problem.means.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
+  Tensor<float, 4> means({batch, heads, 1, channels});
+  for (std::int64_t b = 0; b < batch; b++)
+    for (std::int64_t g = 0; g < heads; g++) {
+      float* mean = &means(b, g, 0, 0);
+      for (std::int64_t block = 0; block < blocks; block++)
+        for (std::int64_t c = 0; c < channels; c++) mean[c] += sums.row(b, g, block)[c];
+      const float factor = 1.0f / static_cast<float>(keys[static_cast<std::size_t>(b)]);
+      for (std::int64_t c = 0; c < channels; c++) mean[c] = std::isfinite(mean[c] * factor) ? mean[c] * factor : 0.0f;
+    }
+  return means;
+}
+
+void subtract(const float* __restrict mean, std::int64_t count, std::int64_t channels, float* __restrict rows) {
+  for (std::int64_t i = 0; i < count; i++)
+    for (std::int64_t c = 0; c < channels; c++) rows[i * channels + c] -= mean[c];
+}
+
+// The caller's bias of -infinity hides a key whatever the key holds. Any other sum stays finite.
+float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int64_t b, std::int64_t g, std::int64_t j) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = std::numeric_limits<float>::max();
+  const float own = bias.data ? bias(bias.shape[0] == 1 ? 0 : b, bias.shape[1] == 1 ? 0 : g, j) : 0.0f;
+  return own == -kInfinity ? own : static_cast<float>(std::max(own + norm_bias, -static_cast<double>(kMost)));
+}
+
+// k~ and the key bias; returns the mean keys.
+Tensor<float, 4> lower_keys(const W2Problem& problem, W2Lowered& lowered) {
+  const Scratch& k = lowered.k;
+  const Shape<4>& shape = k.view().shape;
+  const Scratch sums({shape[0], shape[1], blocks_of_rows(shape[2]), shape[3]});
+  for_row_blocks(shape, [&](const RowBlock& block) {
+    read_keys(problem, block, k);
+    add_rows(k.row(block.b, block.h, block.first), block.count, k.channels(),
+             sums.row(block.b, block.h, block.first / kRowsOfABlock));
+  });
+  Tensor<float, 4> means = mean_keys(problem, sums);
+  const TensorView<const float, 4> mean = std::as_const(means).view();
+  for_row_blocks(shape, [&](const RowBlock& block) {
+    subtract(&mean(block.b, block.h, 0, 0), block.count, k.channels(), k.row(block.b, block.h, block.first));
+    for (std::int64_t j = block.first; j < block.first + block.count; j++) {
+      const float* row = k.row(block.b, block.h, j);
+      lowered.key_bias(block.b, block.h, j) =
+          biased(-problem.t * dot(row, row, k.channels()), problem.means.options.key_bias, block.b, block.h, j);
+    }
+  });
+  return means;
+}
+
+void lower_queries(const W2Problem& problem, const Tensor<float, 4>& means, W2Lowered& lowered) {
+  const Scratch& q = lowered.q;
+  const std::int64_t group = problem.means.group();
+  for_row_blocks(q.view().shape, [&](const RowBlock& block) {
+    const auto [b, h, first, count, index] = block;
+    read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q);
+    subtract(&means(b, h / group, 0, 0), count, q.channels(), q.row(b, h, first));
+    if (lowered.query_norms.size() == 0) return;
+    for (std::int64_t i = first; i < first + count; i++)
+      lowered.query_norms(b, h, i) = dot(q.row(b, h, i), q.row(b, h, i), q.channels());
+  });
+}
+
+}  // namespace
+
+Scratch side_by_side(const StreamsView& streams) {
+  Scratch result(doubled(streams.mean.shape));
+  for_row_blocks(result.view().shape, [&](const RowBlock& block) {
+    read_streams(streams, {}, block.b, block.h, block.first, block.first + block.count, result);
+  });
+  return result;
+}
+
+void split_block(const Scratch& rows, const RowBlock& block, const StreamsOutput& streams) {
+  const auto [b, h, first, count, index] = block;
+  const float* from = rows.row(b, h, first);
+  write_rows(streams.mean, b, h, first, count, from, rows.channels());
+  write_rows(streams.spread, b, h, first, count, from + streams.mean.shape[3], rows.channels());
+}
+
+void split(const Scratch& rows, const StreamsOutput& streams) {
+  for_row_blocks(rows.view().shape, [&](const RowBlock& block) { split_block(rows, block, streams); });
+}
+
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms) {
+  const AttentionCall& means = problem.means;
+  W2Lowered lowered;
+  lowered.q = Scratch(doubled(means.q.shape));
+  lowered.k = Scratch(doubled(means.k.shape));
+  lowered.key_bias = Tensor<float, 3>({means.batch, means.key_heads, means.keys});
+  if (with_query_norms) lowered.query_norms = Tensor<double, 3>({means.batch, means.heads, means.queries});
+  lower_queries(problem, lower_keys(problem, lowered), lowered);
+  lowered.v = side_by_side(problem.v);
+
+  AttentionOptions options = means.options;
+  options.scale = 2 * problem.t;
+  options.key_bias = std::as_const(lowered.key_bias).view();
+  options.rotate_q.reset();
+  options.rotate_k.reset();
+  lowered.call = make_call(function, lowered.q.view(), lowered.k.view(), lowered.v.view(), options);
+  return lowered;
+}
+
+}  // namespace phasor::detail

@@ -1,0 +1,106 @@
+// Wasserstein-2 attention as dot-product attention on the two streams side by side. With q~ = [R q_mean - c; q_sigma -
+// c_sigma], k~ likewise and t = 1 / (|tau| + 1e-6),
+//
+//   score(i, j) = -t |q~_i - k~_j|^2 = 2t q~_i . k~_j - t |k~_j|^2 - t |q~_i|^2
+//
+// for any c. The first term is a dot product with scale 2t, the second a key bias; the last is the same for all keys of
+// a query, so the weights do not see it, and only the log-sum-exp does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "call.h"
+#include "phasor/attention/w2.h"
+#include "phasor/core/parallel.h"
+
+namespace phasor::detail {
+
+// Both streams, their element type known at run time.
+template <class Byte>
+struct AnyStreams {
+  AnyTensor<Byte> mean, spread;
+
+  AnyStreams() = default;
+  template <class T>
+  AnyStreams(const W2Streams<T>& streams) : mean(streams.mean), spread(streams.spread) {}
+};
+using StreamsView = AnyStreams<const std::byte>;
+using StreamsOutput = AnyStreams<std::byte>;
+
+// Contiguous floats, all written before they are read. A Tensor would be set to zero first, by one thread alone.
+class Scratch {
+ public:
+  Scratch() = default;
+  explicit Scratch(const Shape<4>& shape)
+      : memory_(static_cast<float*>(
+            ::operator new(static_cast<std::size_t>(element_count(shape)) * sizeof(float), kAlignment))),
+        view_(memory_.get(), shape) {}
+
+  const TensorView<float, 4>& view() const { return view_; }
+  std::int64_t channels() const { return view_.shape[3]; }
+  float* row(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return view_.data + b * view_.strides[0] + h * view_.strides[1] + i * view_.strides[2];
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(float* memory) const { ::operator delete(memory, kAlignment); }
+  };
+  std::unique_ptr<float, Free> memory_;
+  TensorView<float, 4> view_;
+};
+
+// Rows of one head of one batch entry that a task works on.
+struct RowBlock {
+  std::int64_t b = 0, h = 0, first = 0, count = 0;
+  std::int64_t index = 0;  // counts all blocks of the tensor
+};
+
+constexpr std::int64_t kRowsOfABlock = 64;
+inline std::int64_t blocks_of_rows(std::int64_t rows) { return (rows + kRowsOfABlock - 1) / kRowsOfABlock; }
+
+// Calls body(RowBlock) for all rows of a tensor [B, H, rows, channels], in parallel. Blocks depend on the shape alone.
+template <class Body>
+void for_row_blocks(const Shape<4>& shape, const Body& body) {
+  const std::int64_t blocks = blocks_of_rows(shape[2]), tasks = shape[0] * shape[1] * blocks;
+  const auto task = [&](std::int64_t index) {
+    const std::int64_t head = index / blocks, first = index % blocks * kRowsOfABlock;
+    body(RowBlock{head / shape[1], head % shape[1], first, std::min(kRowsOfABlock, shape[2] - first), index});
+  };
+  constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what a thread copies while another wakes up
+  if (element_count(shape) < kWorthThreads) {
+    for (std::int64_t i = 0; i < tasks; i++) task(i);
+  } else {
+    parallel_for(tasks, task);
+  }
+}
+
+// a . b in double: eight sums, in an order that does not depend on the compiler.
+double dot(const float* a, const float* b, std::int64_t count);
+
+// A call that has been checked.
+struct W2Problem {
+  AttentionCall means;  // of the mean streams, with the options as they were given
+  StreamsView q, k, v;
+  double t = 1.0;
+};
+
+struct W2Lowered {
+  Scratch q, k, v;                // q~, k~, and the streams of v
+  Tensor<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for
+  Tensor<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]
+  AttentionCall call;             // refers to the above
+};
+
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms);
+
+// The streams as one tensor of floats, and the other way: floats rounded and stored.
+Scratch side_by_side(const StreamsView& streams);
+void split(const Scratch& rows, const StreamsOutput& streams);
+void split_block(const Scratch& rows, const RowBlock& block, const StreamsOutput& streams);
+
+}  // namespace phasor::detail

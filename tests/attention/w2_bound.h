@@ -1,0 +1,78 @@
+// What the expansion of squared distances costs in float arithmetic. The definition takes differences first, so that
+// rounding is relative to the distance; the kernel's is relative to |q~|^2 and |k~|^2, where ~ is "mean key
+// subtracted". In units of 2^-24 M, M = t (|q~| + |k~|)^2, a score is off by
+//
+//   sqrt(3 n)  n = 2D multiply-adds, each rounding a partial sum that is below M: random roundings have a deviation of
+//              sqrt(n / 3), and this is three of them
+//   2          q~ and k~ themselves are rounded: 2 |q - k| (|q~| + |k~|)
+//   6          2t log2(e) times q~; the key bias, log2(e) and their product; the log-sum-exp in base 2 and the natural
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "reference/w2.h"
+
+namespace phasor {
+
+// Both streams of x side by side, the means turned, less the mean key of the batch entry and key head.
+struct Centred {
+  reference::Array<double, 4> q, k;
+
+  explicit Centred(const reference::W2Problem<double>& w) {
+    Rows turned_q = w.means.q, turned_k = w.means.k;
+    rotate(turned_q, w.means.rotate_q, false);
+    rotate(turned_k, w.means.rotate_k, false);
+    q = joined(turned_q, w.q_spread);
+    k = joined(turned_k, w.k_spread);
+    const std::int64_t group = w.means.heads() / k.shape[1];
+    for (std::int64_t b = 0; b < k.shape[0]; b++)
+      for (std::int64_t g = 0; g < k.shape[1]; g++)
+        for (std::int64_t c = 0; c < k.shape[3]; c++) {
+          const double mean = mean_key(w.means, b, g, c);
+          for (std::int64_t j = 0; j < k.shape[2]; j++) k(b, g, j, c) -= mean;
+          for (std::int64_t h = g * group; h < (g + 1) * group; h++)
+            for (std::int64_t i = 0; i < q.shape[2]; i++) q(b, h, i, c) -= mean;
+        }
+  }
+
+  // How far the kernel may be off in a score.
+  double score_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
+                     std::int64_t j) const {
+    const double t = 1 / (std::fabs(w.tau) + kTauEpsilon), n = static_cast<double>(q.shape[3]);
+    const double sum = norm(q.row(b, h, i)) + norm(k.row(b, w.means.group(h), j));
+    return 0x1p-24 * (std::sqrt(3 * n) + 8) * t * sum * sum;
+  }
+
+ private:
+  using Rows = reference::Array<double, 4>;
+
+  double norm(const double* row) const {
+    double sum = 0;
+    for (std::int64_t c = 0; c < q.shape[3]; c++) sum += row[c] * row[c];
+    return std::sqrt(sum);
+  }
+  static Rows joined(const Rows& mean, const Rows& spread) {
+    Rows result({mean.shape[0], mean.shape[1], mean.shape[2], 2 * mean.shape[3]});
+    for (std::int64_t b = 0; b < mean.shape[0]; b++)
+      for (std::int64_t h = 0; h < mean.shape[1]; h++)
+        for (std::int64_t i = 0; i < mean.shape[2]; i++) {
+          std::copy_n(mean.row(b, h, i), mean.shape[3], result.row(b, h, i));
+          std::copy_n(spread.row(b, h, i), mean.shape[3], result.row(b, h, i) + mean.shape[3]);
+        }
+    return result;
+  }
+  double mean_key(const reference::Problem<double>& p, std::int64_t b, std::int64_t g, std::int64_t c) const {
+    double sum = 0;
+    std::int64_t count = 0;
+    for (std::size_t s = 0; s < p.sequences.size(); s++)
+      for (std::int64_t j = 0; (p.ragged || static_cast<std::int64_t>(s) == b) && j < p.sequences[s].visible; j++) {
+        sum += k(b, g, p.sequences[s].first_key + j, c);
+        count++;
+      }
+    return count == 0 ? 0 : sum / static_cast<double>(count);
+  }
+};
+
+}  // namespace phasor

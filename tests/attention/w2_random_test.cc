@@ -1,0 +1,138 @@
+// w2_attention_forward against the double reference: random cases on every SIMD target.
+//
+// The rule is that of error_rule.h, twice the error of the plain float implementation plus 4 ulp of the largest number
+// in a row, and then what the expansion costs. With e_ij of w2_bound.h, weights p_j and e_i = sum_j p_j e_ij, to first
+// order the log-sum-exp is off by e_i, a weight by p_j (e_ij + e_i), and out by sum_j p_j e_ij |v_j| + e_i |out|.
+#include <cmath>
+
+#include "attention/error_rule.h"
+#include "attention/w2_bound.h"
+#include "attention/w2_case.h"
+#include "phasor/core/parallel.h"
+#include "support/every_target.h"
+
+namespace phasor {
+namespace {
+
+using reference::Array;
+
+// The exact results, and how far off the expansion may be.
+struct Exact {
+  reference::W2Result<double> result;
+  Array<double, 4> mean_error, spread_error, weight_error;
+  Array<double, 3> lse_error;
+
+  explicit Exact(const reference::W2Problem<double>& w)
+      : result(w2_forward(w)),
+        mean_error(result.spread.shape),
+        spread_error(result.spread.shape),
+        weight_error(result.mean.weights.shape),
+        lse_error(result.mean.lse.shape) {
+    const Centred x(w);
+    for (std::int64_t b = 0; b < w.means.batch(); b++)
+      for (std::int64_t h = 0; h < w.means.heads(); h++)
+        for (std::int64_t i = 0; i < w.means.queries(); i++) add_row(w, x, b, h, i);
+  }
+
+ private:
+  void add_row(const reference::W2Problem<double>& w, const Centred& x, std::int64_t b, std::int64_t h,
+               std::int64_t i) {
+    const reference::Problem<double>& p = w.means;
+    const std::int64_t g = p.group(h);
+    double& row_error = lse_error(b, h, i);
+    std::vector<double> errors(static_cast<std::size_t>(p.keys()));
+    for (std::int64_t j = 0; j < p.keys(); j++) {
+      errors[static_cast<std::size_t>(j)] = x.score_error(w, b, h, i, j);
+      row_error += result.mean.weights(b, h, i, j) * errors[static_cast<std::size_t>(j)];
+    }
+    for (std::int64_t j = 0; j < p.keys(); j++) {
+      const double weight = result.mean.weights(b, h, i, j), error = errors[static_cast<std::size_t>(j)];
+      weight_error(b, h, i, j) = weight * (error + row_error);
+      for (std::int64_t e = 0; e < p.value_width(); e++) {
+        mean_error(b, h, i, e) += weight * error * std::fabs(p.v(b, g, j, e));
+        spread_error(b, h, i, e) += weight * error * std::fabs(w.v_spread(b, g, j, e));
+      }
+    }
+    for (std::int64_t e = 0; e < p.value_width(); e++) {
+      mean_error(b, h, i, e) += row_error * std::fabs(result.mean.out(b, h, i, e));
+      spread_error(b, h, i, e) += row_error * std::fabs(result.spread(b, h, i, e));
+    }
+  }
+};
+
+template <class T, int Rank>
+void expect_close(const char* name, const Guarded<T, Rank>& given, const Array<double, Rank>& exact,
+                  const Array<float, Rank>& plain, const Array<double, Rank>& expansion_error) {
+  given.expect_guards(name);
+  double plain_error = 0, largest = 0;
+  for (std::size_t i = 0; i < exact.values.size(); i++)
+    if (std::isfinite(exact.values[i]))
+      plain_error = std::max(plain_error, std::fabs(exact.values[i] - plain.values[i]));
+  std::size_t i = 0;
+  const auto row = static_cast<std::size_t>(exact.shape.back());
+  given.for_each([&](const T& element) {
+    if (i % row == 0) {
+      largest = 0;
+      for (std::size_t j = i; j < i + row; j++)
+        if (std::isfinite(exact.values[j])) largest = std::max(largest, std::fabs(exact.values[j]));
+    }
+    const double value = exact.values[i], found = static_cast<float>(element);
+    double allowed = 2 * plain_error + 0x1p-21 * largest + expansion_error.values[i++];
+    allowed += half_ulp(T(), std::fabs(value) + allowed);
+    if (found == value || ::testing::Test::HasFailure()) return;
+    EXPECT_LE(std::fabs(found - value), allowed) << name << ", element " << i - 1 << ": " << found << ", not " << value;
+  });
+}
+
+template <class T>
+void check_case(const W2Case& c) {
+  const W2Inputs<T> inputs(c);
+  const Exact exact(inputs.template problem<double>());
+  const reference::W2Result<float> plain = w2_forward(inputs.template problem<float>());
+  on_every_target([&] {
+    W2Outputs<T> outputs(c);
+    outputs.run(inputs);
+    expect_close("out.mean", outputs.mean, exact.result.mean.out, plain.mean.out, exact.mean_error);
+    expect_close("out.spread", outputs.spread, exact.result.spread, plain.spread, exact.spread_error);
+    expect_close("lse", outputs.lse, exact.result.mean.lse, plain.mean.lse, exact.lse_error);
+    expect_close("weights", outputs.weights, exact.result.mean.weights, plain.mean.weights, exact.weight_error);
+    set_num_threads(3);
+    W2Outputs<T> again(c);
+    again.run(inputs);
+    set_num_threads(0);
+    EXPECT_TRUE(outputs.same_bits(again)) << "with 3 threads";
+  });
+}
+
+template <class T>
+void check_cases(std::uint32_t first) {
+  for (std::uint32_t seed = first; seed < first + 150; seed++) {
+    const W2Case c = random_w2_case(seed, 100'000);
+    std::ostringstream text;
+    text << c << " tau " << c.tau;
+    SCOPED_TRACE(text.str());
+    check_case<T>(c);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(W2Random, Float) { check_cases<float>(1); }
+TEST(W2Random, Bf16) { check_cases<bf16>(1001); }
+TEST(W2Random, F16) { check_cases<f16>(2001); }
+
+// The sizes at which tiles, panels and blocks of rows end, and one query against many keys.
+TEST(W2Random, Sizes) {
+  for (const std::int64_t tokens : {1, 17, 81, 197})
+    for (const std::int64_t width : {1, 40, 80})
+      for (const bool decode : {false, true}) {
+        W2Case c;
+        c.heads = 2, c.queries = decode ? 1 : tokens, c.keys = tokens, c.width = c.value_width = width;
+        c.causal = true;
+        c.tau = 0.25 * static_cast<double>(width);
+        SCOPED_TRACE(testing::Message() << static_cast<const Case&>(c));
+        check_case<float>(c);
+      }
+}
+
+}  // namespace
+}  // namespace phasor

@@ -1,0 +1,312 @@
+// What W2 attention does, one behaviour at a time.
+#include "phasor/attention/w2.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "phasor/core/random.h"
+#include "reference/w2.h"
+#include "support/expect_error.h"
+
+namespace phasor {
+namespace {
+
+struct Streams {
+  Tensor<float, 4> mean, spread;
+  Streams() = default;
+  explicit Streams(const Shape<4>& shape) : mean(shape), spread(shape) {}
+  Streams(const Shape<4>& shape, std::uint64_t seed) : Streams(shape) {
+    Philox(seed).fill_normal(mean);
+    Philox(seed, 1).fill_uniform(spread, 0.1f, 2.0f);
+  }
+  W2Streams<const float> in() const { return {mean.view(), spread.view()}; }
+  W2Streams<float> view() { return {mean.view(), spread.view()}; }
+};
+
+struct Sizes {
+  std::int64_t batch = 1, heads = 2, groups = 1, queries = 9, keys = 13, width = 8, value_width = 6;
+};
+
+struct Call {
+  Streams q, k, v, out, grad_out, grad_q, grad_k, grad_v;
+  Tensor<float, 4> weights;
+  Tensor<float, 3> lse, grad_lse;
+  double tau = 3.0, grad_tau = NAN;
+  AttentionOptions options;
+
+  explicit Call(const Sizes& s = {})
+      : q({s.batch, s.heads, s.queries, s.width}, 1),
+        k({s.batch, s.groups, s.keys, s.width}, 2),
+        v({s.batch, s.groups, s.keys, s.value_width}, 3),
+        out({s.batch, s.heads, s.queries, s.value_width}),
+        grad_out(out.mean.shape(), 4),
+        grad_q(q.mean.shape()),
+        grad_k(k.mean.shape()),
+        grad_v(v.mean.shape()),
+        weights({s.batch, s.heads, s.queries, s.keys}),
+        lse({s.batch, s.heads, s.queries}),
+        grad_lse(lse.shape()) {
+    Philox(5).fill_normal(grad_lse);
+  }
+
+  W2Output<float> output() { return {out.view(), lse.view(), weights.view()}; }
+  W2Result<float> result() { return {out.in(), lse.view(), grad_out.in(), grad_lse.view()}; }
+  W2Gradients<float> gradients() {
+    return {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .tau = &grad_tau};
+  }
+  void forward() { w2_attention_forward(q.in(), k.in(), v.in(), tau, output(), options); }
+  void backward() { w2_attention_backward(q.in(), k.in(), v.in(), tau, result(), gradients(), options); }
+  void run() {
+    forward();
+    backward();
+  }
+};
+
+double distance(const Tensor<float, 4>& a, const Tensor<float, 4>& b) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < a.size(); i++)
+    largest = std::max(largest, std::fabs(static_cast<double>(a.data()[i]) - b.data()[i]));
+  return largest;
+}
+
+bool is_finite(const Tensor<float, 4>& x) {
+  return std::all_of(x.begin(), x.end(), [](float value) { return std::isfinite(value); });
+}
+
+void move(Streams& x, float by) {
+  for (Tensor<float, 4>* stream : {&x.mean, &x.spread})
+    for (float& value : *stream) value += by;
+}
+
+// Multiples of 1/1024, which stay exact when 100 is added.
+void put_on_grid(Streams& x) {
+  for (Tensor<float, 4>* stream : {&x.mean, &x.spread})
+    for (float& value : *stream) value = std::round(value * 1024) / 1024;
+}
+
+// The same call without subtracting the mean key: what would happen otherwise.
+Tensor<float, 4> out_without_mean_key(const Call& call) {
+  const auto join = [](const Streams& x) {
+    const auto [batch, heads, rows, channels] = x.mean.shape();
+    Tensor<float, 4> joined({batch, heads, rows, 2 * channels});
+    for (std::int64_t row = 0; row < batch * heads * rows; row++) {
+      std::copy_n(x.mean.data() + row * channels, channels, joined.data() + 2 * row * channels);
+      std::copy_n(x.spread.data() + row * channels, channels, joined.data() + (2 * row + 1) * channels);
+    }
+    return joined;
+  };
+  const double t = 1 / (std::fabs(call.tau) + kTauEpsilon);
+  const Tensor<float, 4> q = join(call.q), k = join(call.k);
+  Tensor<float, 3> bias({k.shape()[0], k.shape()[1], k.shape()[2]});
+  for (std::int64_t row = 0; row < bias.size(); row++) {
+    double norm = 0;
+    for (std::int64_t c = 0; c < k.shape()[3]; c++) norm += std::pow(k.data()[row * k.shape()[3] + c], 2);
+    bias.data()[row] = static_cast<float>(-t * norm);
+  }
+  Tensor<float, 4> out(call.out.mean.shape());
+  AttentionOptions options = call.options;
+  options.scale = 2 * t;
+  options.key_bias = std::as_const(bias).view();
+  attention_forward(q.view(), k.view(), call.v.mean.view(), {out.view(), {}, {}}, options);
+  return out;
+}
+
+TEST(W2, DoesNotDependOnWhereTheOriginIs) {
+  Call here({.queries = 40, .keys = 70, .width = 32});
+  here.tau = 16;
+  put_on_grid(here.q);
+  put_on_grid(here.k);
+  here.run();
+  Call there = here;
+  move(there.q, 100);
+  move(there.k, 100);
+  there.run();
+  // t |q~|^2 is about 5, and rounding 2^-24 of it a few times over.
+  EXPECT_LT(distance(here.out.mean, there.out.mean), 5e-6);
+  EXPECT_LT(distance(here.out.spread, there.out.spread), 5e-6);
+  EXPECT_LT(distance(here.weights, there.weights), 5e-6);
+  EXPECT_LT(distance(here.grad_q.mean, there.grad_q.mean), 5e-6);
+  EXPECT_LT(distance(here.grad_k.spread, there.grad_k.spread), 5e-6);
+  EXPECT_NEAR(here.grad_tau, there.grad_tau, 1e-5);
+  // Without the mean key it is t |q|^2 = 40,000.
+  EXPECT_LT(distance(here.out.mean, out_without_mean_key(here)), 5e-6);
+  EXPECT_GT(distance(here.out.mean, out_without_mean_key(there)), 1e-4);
+}
+
+TEST(W2, LogSumExpIsThatOfTheDistances) {
+  Call call;
+  call.forward();
+  for (std::int64_t h = 0; h < 2; h++)
+    for (std::int64_t i = 0; i < 9; i++) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < 13; j++) {
+        double squares = 0;
+        for (std::int64_t c = 0; c < 8; c++)
+          squares += std::pow(call.q.mean(0, h, i, c) - call.k.mean(0, 0, j, c), 2) +
+                     std::pow(call.q.spread(0, h, i, c) - call.k.spread(0, 0, j, c), 2);
+        sum += std::exp(-squares / 3.000001);
+      }
+      EXPECT_NEAR(call.lse(0, h, i), std::log(sum), 1e-5);
+    }
+}
+
+TEST(W2, WithoutSigmaItIsDistanceAttention) {
+  Call call({.batch = 2, .heads = 4, .groups = 2});
+  call.options.causal = true;
+  for (Streams* x : {&call.q, &call.k}) std::fill(x->spread.begin(), x->spread.end(), 0.0f);
+  call.forward();
+  EXPECT_LT(distance(call.out.mean, out_without_mean_key(call)), 1e-5);
+}
+
+TEST(W2, SignOfTauDoesNotMatter) {
+  Call plus, minus;
+  minus.tau = -plus.tau;
+  plus.run();
+  minus.run();
+  EXPECT_EQ(distance(plus.out.mean, minus.out.mean), 0);
+  EXPECT_EQ(distance(plus.grad_q.mean, minus.grad_q.mean), 0);
+  EXPECT_EQ(plus.grad_tau, -minus.grad_tau);
+  EXPECT_NE(plus.grad_tau, 0);
+}
+
+TEST(W2, TauZeroFindsTheNearestKey) {
+  Call call;
+  call.tau = 0;
+  call.q.mean(0, 0, 3, 0) = NAN;  // a query of its own
+  for (std::int64_t c = 0; c < 8; c++) {
+    call.q.mean(0, 1, 2, c) = call.k.mean(0, 0, 5, c);
+    call.q.spread(0, 1, 2, c) = call.k.spread(0, 0, 5, c);
+  }
+  call.forward();
+  EXPECT_EQ(call.weights(0, 1, 2, 5), 1.0f);
+  EXPECT_TRUE(std::isnan(call.out.mean(0, 0, 3, 0)));
+  call.q.mean(0, 0, 3, 0) = 0;
+  call.run();
+  EXPECT_EQ(call.grad_tau, 0.0);
+}
+
+TEST(W2, KeysBeyondTheLengthAreNotRead) {
+  Call call({.batch = 2});
+  const std::vector<std::int64_t> lengths{13, 6};
+  call.options.key_lengths = lengths;
+  call.run();
+  Call poisoned = call;
+  poisoned.options.key_lengths = lengths;
+  for (std::int64_t j = 6; j < 13; j++)
+    for (Streams* x : {&poisoned.k, &poisoned.v}) {
+      std::fill_n(&x->mean(1, 0, j, 0), x->mean.shape()[3], NAN);
+      std::fill_n(&x->spread(1, 0, j, 0), x->mean.shape()[3], INFINITY);
+    }
+  poisoned.run();
+  EXPECT_EQ(distance(call.out.spread, poisoned.out.spread), 0);
+  EXPECT_EQ(distance(call.grad_q.mean, poisoned.grad_q.mean), 0);
+  EXPECT_EQ(distance(call.grad_k.mean, poisoned.grad_k.mean), 0);
+  EXPECT_EQ(call.grad_tau, poisoned.grad_tau);
+}
+
+TEST(W2, HiddenNaNHurtsNobody) {
+  const float hidden = -std::numeric_limits<float>::infinity();
+  for (const bool by_bias : {false, true}) {
+    Call call({.queries = 32});
+    Tensor<bool, 4> visible({1, 1, 1, 13});
+    Tensor<float, 3> bias({1, 1, 13});
+    for (std::int64_t j = 0; j < 13; j++) visible(0, 0, 0, j) = j != 4;
+    bias(0, 0, 4) = hidden;
+    if (by_bias)
+      call.options.key_bias = std::as_const(bias).view();
+    else
+      call.options.visible = std::as_const(visible).view();
+    std::fill_n(&call.k.mean(0, 0, 4, 0), 8, NAN);
+    std::fill_n(&call.v.mean(0, 0, 4, 0), 6, NAN);
+    call.run();
+    for (const Streams* x : {&call.out, &call.grad_q, &call.grad_k, &call.grad_v})
+      EXPECT_TRUE(is_finite(x->mean) && is_finite(x->spread)) << by_bias;
+    EXPECT_TRUE(std::isfinite(call.grad_tau));
+    EXPECT_EQ(call.grad_k.mean(0, 0, 4, 0), 0.0f);
+    EXPECT_EQ(call.weights(0, 1, 3, 4), 0.0f);
+  }
+}
+
+TEST(W2, QueryWithoutKeysGivesZero) {
+  Call call({.queries = 5, .keys = 3});
+  call.options.causal = true;  // the last query stands at the last key: two see nothing
+  call.run();
+  for (std::int64_t i = 0; i < 2; i++) {
+    EXPECT_EQ(call.out.mean(0, 0, i, 0), 0.0f);
+    EXPECT_EQ(call.lse(0, 0, i), -std::numeric_limits<float>::infinity());
+    EXPECT_EQ(call.grad_q.spread(0, 1, i, 2), 0.0f);
+  }
+  EXPECT_TRUE(std::isfinite(call.grad_tau));
+}
+
+TEST(W2, EmptyTensors) {
+  for (const Sizes& sizes : {Sizes{.batch = 0}, Sizes{.queries = 0}, Sizes{.keys = 0}}) {
+    Call call(sizes);
+    call.run();
+    EXPECT_EQ(call.grad_tau, 0.0);
+  }
+}
+
+TEST(W2, RefusesWhatHasNoMeaning) {
+  Call call;
+  call.options.softcap = 5;
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] softcap: 5, expected 0");
+  EXPECT_ERROR(call.backward(), "[w2_attention_backward] softcap: 5, expected 0");
+  call.options.softcap = NAN;
+  EXPECT_ERROR(call.forward(), "softcap: nan");
+  call.options = {.scale = 0.5};
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] scale: 0.5, expected none");
+  const std::vector<float> sinks(2);
+  call.options = {.sinks = sinks};
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] sinks: 2 numbers, expected none");
+  call.options = {};
+  for (const double tau : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    call.tau = tau;
+    EXPECT_ERROR(call.forward(), "[w2_attention_forward] tau: ", "expected a finite number");
+    EXPECT_ERROR(call.backward(), "[w2_attention_backward] tau: ", "expected a finite number");
+  }
+}
+
+TEST(W2, RefusesShapesThatDoNotFit) {
+  Call call;
+  const Call good = call;
+  call.q.spread = Tensor<float, 4>({1, 2, 9, 7});
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] q.spread: shape [1, 2, 9, 7], expected [1, 2, 9, 8]");
+  call = good;
+  call.k.mean = Tensor<float, 4>({1, 1, 13, 9});
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] k: shape [1, 1, 13, 9]");
+  call = good;
+  call.v.spread = Tensor<float, 4>();
+  EXPECT_ERROR(call.backward(), "[w2_attention_backward] v.spread: shape [0, 0, 0, 0], expected [1, 1, 13, 6]");
+  call = good;
+  call.out.spread = Tensor<float, 4>({1, 2, 9, 5});
+  EXPECT_ERROR(call.forward(), "out.spread: shape [1, 2, 9, 5], expected [1, 2, 9, 6]");
+  EXPECT_ERROR(call.backward(), "result.out.spread: shape [1, 2, 9, 5], expected [1, 2, 9, 6]");
+  call = good;
+  call.grad_k.spread = Tensor<float, 4>({1, 1, 12, 8});
+  EXPECT_ERROR(call.backward(), "gradients.k.spread: shape [1, 1, 12, 8], expected [1, 1, 13, 8]");
+  Call wide({.width = 257});
+  EXPECT_ERROR(wide.forward(), "q.mean: shape [1, 2, 9, 257], expected a last dimension of 1 to 256");
+  Call wide_values({.value_width = 300});
+  EXPECT_ERROR(wide_values.backward(), "v.mean: shape [1, 1, 13, 300], expected a last dimension of 1 to 256");
+}
+
+TEST(W2, RefusesOverlap) {
+  Call call({.heads = 1, .queries = 13, .value_width = 8});
+  W2Output<float> output = call.output();
+  output.out.spread = call.k.view().spread;
+  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), 1, output),
+               "[w2_attention_forward] out.spread: its memory overlaps that of k.spread");
+  output.out.spread = output.out.mean;
+  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), 1, output),
+               "out.spread: its memory overlaps that of out.mean");
+  W2Gradients<float> gradients = call.gradients();
+  gradients.k.mean = gradients.q.spread;
+  EXPECT_ERROR(w2_attention_backward(call.q.in(), call.k.in(), call.v.in(), 1, call.result(), gradients),
+               "[w2_attention_backward] gradients.k.mean: its memory overlaps that of gradients.q.spread");
+}
+
+}  // namespace
+}  // namespace phasor
