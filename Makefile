@@ -2,6 +2,7 @@
 FUZZ_SECONDS ?= 30
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
 VENV := build/goldens-venv
+PEERS_VENV := build/peers-venv
 
 # $(call configure,PRESET), $(call build,PRESET[,TARGET]), $(call check,PRESET). Configuring is silent but for
 # warnings and errors; ninja uses all cores by itself.
@@ -11,11 +12,11 @@ check = $(build) && ctest --preset $(1) --parallel $(JOBS) --progress
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint goldens sanitize clang fuzz clean
+.PHONY: help demo test bench bench-peers lint goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Build the tool, check its numbers (verify), explain a rotary configuration (rope)
 	@scripts/packages test
@@ -31,6 +32,13 @@ bench: ## Measure the speed of the kernels on this machine
 	@scripts/packages bench
 	@$(call build,bench)
 	build/bench/benchmarks/phasor_bench
+
+bench-peers: ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's table
+	@scripts/packages bench-peers
+	@$(call build,bench,benchmarks/phasor_case)
+	@test -x $(PEERS_VENV)/bin/python || python3 -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/pip install --quiet --requirement benchmarks/peers/requirements.txt
+	$(PEERS_VENV)/bin/python benchmarks/peers/compare.py --write
 
 lint: ## Check format, static analysis, scripts and links
 	@scripts/packages lint
