@@ -24,9 +24,9 @@ class BackwardRun {
         arena_(detail::Arena::begin()),
         queries_(backward, *task.sequence, arena_) {
     const size_t lanes = WholePanels(backward.queries_of_a_block), panels = lanes / kPanel;
-    q_strips_ = arena_.take(StripsSize(lanes, queries_.q().channels));
-    grad_out_strips_ = arena_.take(StripsSize(lanes, queries_.grad_out().channels));
-    grad_q_ = arena_.take(lanes * queries_.q().stride);
+    q_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.channels)));
+    grad_out_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.value_channels)));
+    grad_q_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
     weights_ = arena_.take(panels * kTileSize);
     gradients_ = arena_.take(panels * kTileSize);
     const auto keys = static_cast<size_t>(task.sequence->keys);
@@ -65,7 +65,7 @@ class BackwardRun {
     const size_t lanes = queries_.panels() * kPanel;
     RowsToStrips(queries_.q(), lanes, static_cast<float>(call_.scale), q_strips_);
     RowsToStrips(queries_.grad_out(), lanes, 1.0f, grad_out_strips_);
-    std::fill_n(grad_q_, lanes * queries_.q().stride, 0.0f);
+    std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (diagonals_) std::fill_n(diagonals_, DiagonalCount() + 2 * kPanel, 0.0f);
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
     if (AnyNaN()) RunQueriesCarefully();
@@ -92,7 +92,8 @@ class BackwardRun {
     }
     if (rows == 0) return;
     const int64_t b = task_.sequence->batch, j = task_.sequence->first_key + keys.first;
-    const PanelTiles weights{weights_, queries_.panels(), seen}, gradients{gradients_, queries_.panels(), seen};
+    const size_t panels = queries_.panels(), last_lanes = queries_.PanelAt(panels - 1).vectors * kLanes;
+    const PanelTiles weights{weights_, panels, last_lanes, seen}, gradients{gradients_, panels, last_lanes, seen};
     AddOuterProduct(rows, static_cast<size_t>(call_.value_channels), weights, grad_out_strips_,
                     backward_.v->row(task_.chunk, b, task_.key_head, j),
                     static_cast<size_t>(backward_.v->stride(task_.chunk)));
@@ -123,23 +124,21 @@ class BackwardRun {
   // grad_q of panel p, still without the scale.
   template <class AddRows>
   void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
-    HWY_ALIGN float ones[kPanel];
-    std::fill_n(ones, kPanel, 1.0f);
     add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.end - seen.begin,
-             keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, ones,
-             grad_q_ + p * kPanel * queries_.q().stride);
+             keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, queries_.ones(),
+             grad_q_ + p * kPanel * queries_.q().panel_rows());
   }
 
   bool AnyNaN() const {
     for (size_t p = 0; p < queries_.panels(); p++)
-      if (HasNaN(queries_.q().channels, queries_.PanelAt(p).count, grad_q_ + p * kPanel * queries_.q().stride))
+      if (HasNaN(queries_.q().channels, queries_.PanelAt(p).count, grad_q_ + p * kPanel * queries_.q().panel_rows()))
         return true;
     return false;
   }
 
   // Again for grad_q alone, so that NaN in keys that a query does not see stays out of its gradient.
   void RunQueriesCarefully() {
-    std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().stride, 0.0f);
+    std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
     queries_.ForEachBlock([&](const KeyBlock& keys) {
       for (size_t p = 0; p < queries_.panels(); p++) {
         const SeenRows seen = RowsSeen(queries_.scoring(), queries_.PanelAt(p), keys);
@@ -153,8 +152,8 @@ class BackwardRun {
   void StoreQueries() {
     const FloatTag d;
     const detail::QueryBlock& block = queries_.block();
-    const size_t stride = queries_.q().stride;
-    float* rows = queries_.q().data;  // of no further use
+    const size_t stride = queries_.q().panel_rows();
+    float* rows = queries_.spare_rows();
     const FloatVec scale = hn::Set(d, static_cast<float>(call_.scale));
     for (size_t i = 0; i < queries_.panels() * kPanel * stride; i += kLanes)
       hn::StoreU(hn::Mul(scale, hn::LoadU(d, grad_q_ + i)), d, grad_q_ + i);
@@ -218,7 +217,6 @@ void RunBackwardTask(const detail::BackwardJob& job, detail::BackwardTask& task)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "phasor/core/parallel.h"
 #include "simd/dispatch.h"
 
 namespace phasor::detail {
@@ -284,7 +282,7 @@ void backward(const AttentionCall& call, const BackwardInput& input, const Backw
   GradientRows k(output.k, chunks), v(output.v, chunks);
   const BackwardJob backward_job{&job, &input, &output, &k, &v, queries_of_a_block};
   std::vector<BackwardTask> tasks = make_tasks(call, output, chunks);
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+  run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
     PHASOR_DISPATCH(RunBackwardTask)(backward_job, tasks[static_cast<std::size_t>(i)]);
   });
   k.finish(call.options.rotate_k);

@@ -21,39 +21,56 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a tensor as floats, zero past the last row up to whole panels and past the last channel up to whole squares.
+// Rows of a tensor as floats: where they lie, or copied, with zeros past the last row up to whole panels and past the
+// last channel up to whole squares.
 struct StagedRows {
-  float* data = nullptr;
+  const float* data = nullptr;
   size_t stride = 0, channels = 0;
+
+  size_t panel_rows() const { return WholeSquares(channels); }
 };
 
 inline size_t WholePanels(int64_t queries) { return (static_cast<size_t>(queries) + kPanel - 1) / kPanel * kPanel; }
 
-inline StagedRows TakeRows(detail::Arena& arena, int64_t queries, int64_t channels) {
-  const size_t stride = WholeSquares(static_cast<size_t>(channels));
-  return {arena.take(WholePanels(queries) * stride), stride, static_cast<size_t>(channels)};
+// Memory for such copies.
+inline float* TakeRows(detail::Arena& arena, int64_t queries, int64_t channels) {
+  return arena.take(WholePanels(queries) * WholeSquares(static_cast<size_t>(channels)));
 }
 
-inline void ReadQueries(const detail::AnyView& x, const detail::QueryBlock& block,
-                        const std::optional<RotaryView>& rotation, const StagedRows& rows) {
-  std::memset(rows.data, 0, WholePanels(block.count) * rows.stride * sizeof(float));
-  detail::read_rows(x, block.sequence->batch, block.head, block.first, block.count, rotation, rows.data,
-                    static_cast<int64_t>(rows.stride));
+// Whether panels can be made of, or written to, rows of floats in the tensor itself.
+inline bool HoldsWholePanels(const Shape<4>& shape, detail::ElementType type, int64_t queries) {
+  return type == detail::ElementType::float32 && queries % static_cast<int64_t>(kPanel) == 0 &&
+         shape[3] % static_cast<int64_t>(kSquare) == 0;
 }
 
-// Panels of the rows, one behind the other: [panel][WholeSquares(channels)][kPanel].
+inline StagedRows ReadQueries(const detail::AnyView& x, const detail::QueryBlock& block,
+                              const std::optional<RotaryView>& rotation, float* buffer) {
+  const auto channels = static_cast<size_t>(x.shape[3]);
+  if (!rotation && HoldsWholePanels(x.shape, x.type, block.count)) {
+    const float* rows = &x.as<const float>()(block.sequence->batch, block.head, block.first, 0);
+    return {rows, static_cast<size_t>(x.strides[2]), channels};
+  }
+  const size_t stride = WholeSquares(channels);
+  std::fill_n(buffer, WholePanels(block.count) * stride, 0.0f);
+  detail::read_rows(x, block.sequence->batch, block.head, block.first, block.count, rotation, buffer,
+                    static_cast<int64_t>(stride));
+  return {buffer, stride, channels};
+}
+
+// Panels of the rows, one behind the other: [panel][panel_rows][kPanel].
 inline void RowsToPanels(const StagedRows& rows, int64_t queries, float factor, float* HWY_RESTRICT panels) {
   for (size_t first = 0; first < static_cast<size_t>(queries); first += kPanel)
-    RowsToPanel(rows.data + first * rows.stride, rows.stride, rows.channels, factor, panels + first * rows.stride);
+    RowsToPanel(rows.data + first * rows.stride, rows.stride, rows.channels, factor,
+                panels + first * rows.panel_rows());
 }
 
-inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first, const float* panels, size_t stride) {
+inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first, const float* panels, size_t panel_rows) {
   QueryPanel panel;
   panel.first_query = block.first + static_cast<int64_t>(first);
   panel.position = block.position() + static_cast<int64_t>(first);
   panel.count = std::min(kPanel, static_cast<size_t>(block.count) - first);
   panel.vectors = (panel.count + kLanes - 1) / kLanes;
-  panel.q = panels + first * stride;
+  panel.q = panels + first * panel_rows;
   return panel;
 }
 
@@ -133,15 +150,15 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
   }
 }
 
-// tile = 2^(tile - base) lane by lane: scores to weights, once the log-sum-exp is known.
+// tile = factor * 2^(tile - base) lane by lane: scores to weights, once softmax is known.
 inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_RESTRICT base,
-                                 float* HWY_RESTRICT tile) {
+                                 const float* HWY_RESTRICT factor, float* HWY_RESTRICT tile) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
-    const FloatVec base_v = hn::LoadU(d, base + v);
+    const FloatVec base_v = hn::LoadU(d, base + v), factor_v = hn::LoadU(d, factor + v);
     for (size_t i = 0; i < rows; i++) {
       float* at = tile + i * kPanel + v;
-      hn::StoreU(Exp2(d, hn::Sub(hn::LoadU(d, at), base_v)), d, at);
+      hn::StoreU(hn::Mul(factor_v, Exp2(d, hn::Sub(hn::LoadU(d, at), base_v))), d, at);
     }
   }
 }

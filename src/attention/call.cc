@@ -16,6 +16,9 @@ constexpr std::int64_t kMostChannels = 512;
 constexpr std::int64_t kFar = std::int64_t{1} << 50;
 
 void check_inputs(const char* function, const AnyView& q, const AnyView& k, const AnyView& v) {
+  check_data(function, "q", q.data, q.shape);
+  check_data(function, "k", k.data, k.shape);
+  check_data(function, "v", v.data, v.shape);
   check_rows(function, "q", q.shape, q.strides);
   check_rows(function, "k", k.shape, k.strides);
   check_rows(function, "v", v.shape, v.strides);
@@ -162,12 +165,20 @@ namespace {
 void check_output(const char* function, const char* name, const AnyOutput& x, const Shape<4>& shape,
                   const char* meaning) {
   check_shape(function, name, x.shape, shape, meaning);
+  check_data(function, name, x.data, x.shape);
   check_rows(function, name, x.shape, x.strides);
   check_distinct(function, name, x.shape, x.strides);
 }
 
-// Every output apart from every input and every other output.
-void check_all_apart(const char* function, const std::vector<Extent>& outputs, const std::vector<Extent>& inputs) {
+// Every output apart from every input, those of the options included, and every other output.
+void check_all_apart(const char* function, const AttentionCall& call, const std::vector<Extent>& outputs,
+                     std::vector<Extent> inputs) {
+  const AttentionOptions& o = call.options;
+  inputs.insert(inputs.end(), {extent("q", call.q), extent("k", call.k), extent("v", call.v), extent("mask", o.mask),
+                               extent("visible", o.visible), extent("key_bias", o.key_bias)});
+  if (o.relative_bias) inputs.push_back(extent("relative_bias", o.relative_bias->table));
+  for (const auto& rotation : {o.rotate_q, o.rotate_k})
+    if (rotation) inputs.insert(inputs.end(), {extent("cos", rotation->cos), extent("sin", rotation->sin)});
   for (std::size_t i = 0; i < outputs.size(); i++) {
     for (const Extent& input : inputs) check_apart(function, outputs[i], input);
     for (std::size_t j = 0; j < i; j++) check_apart(function, outputs[i], outputs[j]);
@@ -185,8 +196,8 @@ void check_forward(const char* function, const AttentionCall& call, const Forwar
   }
   if (output.weights.data)
     check_output(function, "weights", output.weights, {rows[0], rows[1], rows[2], call.keys}, "[B, H, T, S]");
-  check_all_apart(function, {extent("out", output.out), extent("lse", output.lse), extent("weights", output.weights)},
-                  {extent("q", call.q), extent("k", call.k), extent("v", call.v)});
+  check_all_apart(function, call,
+                  {extent("out", output.out), extent("lse", output.lse), extent("weights", output.weights)}, {});
 }
 
 void check_backward(const char* function, const AttentionCall& call, const BackwardInput& input,
@@ -195,10 +206,13 @@ void check_backward(const char* function, const AttentionCall& call, const Backw
   const Shape<3> rows{call.batch, call.heads, call.queries};
   const Shape<4> out_shape{rows[0], rows[1], rows[2], call.value_channels};
   check_shape(function, "result.out", input.out.shape, out_shape, "[B, H, T, E]");
+  check_data(function, "result.out", input.out.data, input.out.shape);
   check_rows(function, "result.out", input.out.shape, input.out.strides);
   check_shape(function, "result.grad_out", input.grad_out.shape, out_shape, "[B, H, T, E]");
+  check_data(function, "result.grad_out", input.grad_out.data, input.grad_out.shape);
   check_rows(function, "result.grad_out", input.grad_out.shape, input.grad_out.strides);
   check_shape(function, "result.lse", input.lse.shape, rows, "[B, H, T]");
+  check_data(function, "result.lse", input.lse.data, input.lse.shape);
   if (input.grad_lse.data) check_shape(function, "result.grad_lse", input.grad_lse.shape, rows, "[B, H, T]");
 
   check_output(function, "gradients.q", output.q, call.q.shape, "[B, H, T, D] as q has");
@@ -225,12 +239,12 @@ void check_backward(const char* function, const AttentionCall& call, const Backw
     PHASOR_CHECK(!o.sinks.empty(), function, "gradients.sinks: given without options.sinks, expected both");
     check_shape(function, "gradients.sinks", output.sinks.shape, {call.heads}, "[H]");
   }
-  check_all_apart(function,
+  check_all_apart(function, call,
                   {extent("gradients.q", output.q), extent("gradients.k", output.k), extent("gradients.v", output.v),
                    extent("gradients.mask", output.mask), extent("gradients.key_bias", output.key_bias),
                    extent("gradients.relative_bias", output.relative_bias), extent("gradients.sinks", output.sinks)},
-                  {extent("q", call.q), extent("k", call.k), extent("v", call.v), extent("result.out", input.out),
-                   extent("result.grad_out", input.grad_out), extent("result.lse", input.lse)});
+                  {extent("result.out", input.out), extent("result.grad_out", input.grad_out),
+                   extent("result.lse", input.lse), extent("result.grad_lse", input.grad_lse)});
 }
 
 }  // namespace phasor::detail

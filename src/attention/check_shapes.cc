@@ -1,7 +1,7 @@
 #include "check_shapes.h"
 
-#include <array>
-#include <numeric>
+#include <cstdlib>
+#include <vector>
 
 namespace phasor::detail {
 namespace {
@@ -19,20 +19,54 @@ bool is_empty(const Extent& x) {
   return x.data == nullptr || std::ranges::any_of(x.shape, [](std::int64_t size) { return size == 0; });
 }
 
-// For tensors of the same strides: the distance between their first elements, counted in steps of each dimension from
-// the largest stride down. A dimension in which it is as large as the dimension itself keeps them apart.
-bool interleave(const Extent& a, const Extent& b) {
-  if (a.strides != b.strides || a.element_bytes != b.element_bytes) return false;
-  std::array<std::size_t, 4> order{0, 1, 2, 3};
-  std::ranges::sort(order, [&](std::size_t i, std::size_t j) { return a.strides[i] > a.strides[j]; });
-  std::int64_t distance = std::abs(a.data - b.data) / a.element_bytes;
-  for (const std::size_t i : order) {
-    if (a.strides[i] <= 0 || std::max(a.shape[i], b.shape[i]) <= 1) continue;
-    const std::int64_t steps = distance / a.strides[i];
-    if (steps >= std::max(a.shape[i], b.shape[i])) return true;
-    distance -= steps * a.strides[i];
+// Two tensors of the same strides in some dimensions, as slices of one packed tensor have them.
+struct Interleaved {
+  std::vector<std::size_t> common;        // those dimensions, from the largest stride down
+  std::int64_t reach_a = 1, reach_b = 1;  // elements from the first to the last along the others
+};
+
+Interleaved common_strides(const Extent& a, const Extent& b) {
+  Interleaved result;
+  for (std::size_t i = 0; i < 4; i++) {
+    if (a.strides[i] == b.strides[i] && a.strides[i] > 1) {
+      result.common.push_back(i);
+    } else {
+      result.reach_a += (a.shape[i] - 1) * std::abs(a.strides[i]);
+      result.reach_b += (b.shape[i] - 1) * std::abs(b.strides[i]);
+    }
   }
-  return distance != 0;
+  std::ranges::sort(result.common, [&](std::size_t i, std::size_t j) { return a.strides[i] > a.strides[j]; });
+  return result;
+}
+
+// Whether each common dimension steps over all that smaller ones reach.
+bool is_nested(const Extent& a, const Extent& b, const Interleaved& both) {
+  std::int64_t reach = std::max(both.reach_a, both.reach_b);
+  for (std::size_t level = both.common.size(); level-- > 0;) {
+    const std::size_t i = both.common[level];
+    if (a.strides[i] < reach) return false;
+    reach += (std::max(a.shape[i], b.shape[i]) - 1) * a.strides[i];
+  }
+  return true;
+}
+
+// Whether some element of a and one of b, which begins `distance` elements later, coincide: the distance is then a sum
+// of steps along the common dimensions and a rest within reach. Only the two numbers of steps that leave a rest below
+// one step come into question.
+bool coincide(const Extent& a, const Extent& b, const Interleaved& both, std::size_t level, std::int64_t distance) {
+  if (level == both.common.size()) return distance > -both.reach_b && distance < both.reach_a;
+  const std::size_t i = both.common[level];
+  const std::int64_t stride = a.strides[i];
+  const std::int64_t steps = distance / stride - (distance % stride < 0 ? 1 : 0);
+  for (const std::int64_t s : {steps, steps + 1})
+    if (s > -b.shape[i] && s < a.shape[i] && coincide(a, b, both, level + 1, distance - s * stride)) return true;
+  return false;
+}
+
+bool interleave(const Extent& a, const Extent& b) {
+  if (a.element_bytes != b.element_bytes || (b.data - a.data) % a.element_bytes != 0) return false;
+  const Interleaved both = common_strides(a, b);
+  return is_nested(a, b, both) && !coincide(a, b, both, 0, (b.data - a.data) / a.element_bytes);
 }
 
 }  // namespace

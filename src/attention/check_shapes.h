@@ -19,6 +19,12 @@ void check_rows(const char* function, const char* name, const std::array<std::in
 }
 
 template <std::size_t Rank>
+void check_data(const char* function, const char* name, const void* data, const std::array<std::int64_t, Rank>& shape) {
+  const bool empty = std::ranges::any_of(shape, [](std::int64_t size) { return size == 0; });
+  PHASOR_CHECK(data != nullptr || empty, function, name, ": shape ", shape_text(shape), " without data, expected data");
+}
+
+template <std::size_t Rank>
 void check_shape(const char* function, const char* name, const std::array<std::int64_t, Rank>& shape,
                  const std::array<std::int64_t, Rank>& expected, const char* meaning) {
   PHASOR_CHECK(shape == expected, function, name, ": shape ", shape_text(shape), ", expected ", shape_text(expected),

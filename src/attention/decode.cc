@@ -64,7 +64,7 @@ class DecodeRows {
   }
 
   const detail::AnyView& x_;
-  const std::optional<RotaryView>& rotation_;
+  const std::optional<RotaryView> rotation_;
   const detail::DecodeGroup& group_;
   const int64_t stride_;
   float* copy_ = nullptr;
@@ -84,7 +84,7 @@ class DecodeChunk {
         value_stride_(static_cast<size_t>(job.value_stride())),
         arena_(detail::Arena::begin()),
         k_(call_.k, call_.options.rotate_k, group, arena_),
-        v_(call_.v, kNoRotation, group, arena_),
+        v_(call_.v, std::nullopt, group, arena_),
         q_(arena_.take(slots_ * q_stride_)),
         scores_(arena_.take(slots_ * kDecodeKeys)),
         biases_(arena_.take(kDecodeKeys)),
@@ -97,8 +97,6 @@ class DecodeChunk {
   }
 
  private:
-  static constexpr std::optional<RotaryView> kNoRotation = std::nullopt;
-
   static size_t WholeVectors(int64_t channels) {
     return (static_cast<size_t>(channels) + kLanes - 1) / kLanes * kLanes;
   }

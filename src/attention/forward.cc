@@ -72,14 +72,14 @@ class ForwardBlock {
             MakeScoring(*forward.job, block, seen_, TakeScoringBuffers(call_, *block.sequence, block.count, arena_))),
         buffers_(TakeKeyBuffers(*forward.job, arena_)),
         value_stride_(WholeSquares(static_cast<size_t>(call_.value_channels))) {
-    const StagedRows rows = TakeRows(arena_, block.count, call_.channels);
-    ReadQueries(call_.q, block, call_.options.rotate_q, rows);
-    query_stride_ = rows.stride;
-    query_panels_ = arena_.take(WholePanels(block.count) * rows.stride);
-    RowsToPanels(rows, block.count, QueryFactor(call_), query_panels_);
+    float* buffer = TakeRows(arena_, block.count, call_.channels);
+    query_panels_ = TakeRows(arena_, block.count, call_.channels);
+    RowsToPanels(ReadQueries(call_.q, block, call_.options.rotate_q, buffer), block.count, QueryFactor(call_),
+                 query_panels_);
     const size_t lanes = WholePanels(block.count);
     out_panels_ = arena_.take(lanes * value_stride_);
-    max_ = arena_.take(lanes), sum_ = arena_.take(lanes), base_ = arena_.take(lanes);
+    max_ = arena_.take(lanes), sum_ = arena_.take(lanes), factor_ = arena_.take(lanes);
+    out_rows_ = arena_.take(kPanel * value_stride_);
     tile_ = arena_.take(kTileSize);
     if (call_.options.dropout.rate > 0) factors_ = arena_.take(kTileSize);
   }
@@ -95,7 +95,9 @@ class ForwardBlock {
   using AddRows = void(size_t, size_t, size_t, const float*, size_t, const float* HWY_RESTRICT,
                        const float* HWY_RESTRICT, float* HWY_RESTRICT);
 
-  QueryPanel PanelAt(size_t first) const { return PanelOf(block_, first, query_panels_, query_stride_); }
+  QueryPanel PanelAt(size_t first) const {
+    return PanelOf(block_, first, query_panels_, WholeSquares(static_cast<size_t>(call_.channels)));
+  }
   size_t LaneOf(const QueryPanel& panel) const { return static_cast<size_t>(panel.first_query - block_.first); }
   float* OutOf(const QueryPanel& panel) const { return out_panels_ + LaneOf(panel) * value_stride_; }
 
@@ -147,21 +149,30 @@ class ForwardBlock {
   void Finish(const QueryPanel& panel) {
     const FloatTag d;
     const size_t lane = LaneOf(panel), channels = static_cast<size_t>(call_.value_channels);
-    HWY_ALIGN float factor[kPanel];
-    for (size_t z = 0; z < kPanel; z++) factor[z] = FinishLane(panel, lane + z);
+    for (size_t z = 0; z < kPanel; z++) FinishLane(panel, lane + z);
+    const float* factor = factor_ + lane;
     float* out = OutOf(panel);
     for (size_t c = 0; c < channels; c++)
       for (size_t v = 0; v < kPanel; v += kLanes)
         hn::StoreU(hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, out + c * kPanel + v)), d, out + c * kPanel + v);
-    float* rows = query_panels_ + lane * query_stride_;  // read no more, unless weights are wanted
-    if (forward_.output->weights.data || value_stride_ > query_stride_) rows = arena_.take(kPanel * value_stride_);
-    PanelToRows(out, channels, rows, value_stride_);
-    detail::write_rows(forward_.output->out, block_.sequence->batch, block_.head, panel.first_query,
-                       static_cast<int64_t>(panel.count), rows, static_cast<int64_t>(value_stride_));
+    StoreRows(panel, out);
   }
 
-  // The factor of a lane's out; 0 when it saw no key.
-  float FinishLane(const QueryPanel& panel, size_t lane) {
+  void StoreRows(const QueryPanel& panel, const float* out) {
+    const detail::AnyOutput& to = forward_.output->out;
+    const size_t channels = static_cast<size_t>(call_.value_channels);
+    const int64_t b = block_.sequence->batch, count = static_cast<int64_t>(panel.count);
+    if (HoldsWholePanels(to.shape, to.type, count)) {
+      PanelToRows(out, channels, &to.as<float>()(b, block_.head, panel.first_query, 0),
+                  static_cast<size_t>(to.strides[2]));
+      return;
+    }
+    PanelToRows(out, channels, out_rows_, value_stride_);
+    detail::write_rows(to, b, block_.head, panel.first_query, count, out_rows_, static_cast<int64_t>(value_stride_));
+  }
+
+  // Log-sum-exp of a lane, and the factor of its sums; that is 0 when it saw no key.
+  void FinishLane(const QueryPanel& panel, size_t lane) {
     double max = max_[lane], sum = sum_[lane], share = 1.0;
     if (!call_.options.sinks.empty()) {
       const double sink = static_cast<double>(call_.options.sinks[static_cast<size_t>(block_.head)]) / detail::kLn2;
@@ -170,13 +181,13 @@ class ForwardBlock {
       sum = sum * share + std::exp2(sink - larger);
       max = larger;
     }
-    const double lse = sum == 0 ? -detail::kInfinity : max + std::log2(sum);
-    base_[lane] = sum == 0 ? detail::kInfinity : static_cast<float>(lse);
+    factor_[lane] = sum == 0 ? 0.0f : static_cast<float>(share / sum);
+    if (max_[lane] == -detail::kInfinity) max_[lane] = 0.0f;  // all its scores are -infinity: stay so
     const size_t z = lane - LaneOf(panel);
-    if (forward_.output->lse.data && z < panel.count)
-      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
-          static_cast<float>(lse * detail::kLn2);
-    return sum == 0 ? 0.0f : static_cast<float>(share / sum);
+    if (!forward_.output->lse.data || z >= panel.count) return;
+    const double lse = sum == 0 ? -detail::kInfinity : (max + std::log2(sum)) * detail::kLn2;
+    forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
+        static_cast<float>(lse);
   }
 
   // A second walk over the keys, now that the log-sum-exp is known; what is not seen stays 0.
@@ -189,7 +200,7 @@ class ForwardBlock {
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin;
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
-      Weights(panel.vectors, rows, base_ + LaneOf(panel), tile_);
+      Weights(panel.vectors, rows, max_ + LaneOf(panel), factor_ + LaneOf(panel), tile_);
       Drop(panel, keys, seen);
       PanelToRows(tile_, rows, rows_of_panel, kMostKeys);
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
@@ -206,14 +217,14 @@ class ForwardBlock {
   const SeenKeys seen_;
   const Scoring scoring_;
   const KeyBuffers buffers_;
-  size_t query_stride_ = 0;
   const size_t value_stride_;
   float* query_panels_ = nullptr;  // [panel][channels][kPanel]
   float* out_panels_ = nullptr;    // the same of values
+  float* out_rows_ = nullptr;      // of one panel
   float* max_ = nullptr;
   float* sum_ = nullptr;
-  float* base_ = nullptr;  // log-sum-exp in base 2, +infinity for a lane that saw no key
-  float* tile_ = nullptr;  // [keys][kPanel]: scores, then weights
+  float* factor_ = nullptr;  // of 2^(score - max) to the weight
+  float* tile_ = nullptr;    // [keys][kPanel]: scores, then weights
   float* factors_ = nullptr;
 };
 
@@ -225,7 +236,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "decode.h"
-#include "phasor/core/parallel.h"
 #include "simd/dispatch.h"
 
 namespace phasor::detail {
@@ -241,7 +251,7 @@ void forward(const AttentionCall& call, const ForwardOutput& output) {
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t head = 0; head < call.heads; head++)
       for (const QueryBlock& block : query_blocks(sequence, head, kQueries)) tasks.push_back(block);
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+  run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
     PHASOR_DISPATCH(RunForwardBlock)(forward_job, tasks[static_cast<std::size_t>(i)]);
   });
 }

@@ -41,12 +41,13 @@ inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float*
       hn::StoreU(hn::Mul(weight, factor), d, weights + at);
     }
     g = hn::Mul(weight, hn::Sub(g, hn::LoadU(d, delta + v)));
-    g = hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), g);
+    const auto hidden = hn::Eq(weight, hn::Zero(d));
+    g = hn::IfThenZeroElse(hidden, g);
     if (extras.skew) hn::StoreU(g, d, extras.skew + i * kSkewStride + v);
     FloatVec by_product = g;
     if (extras.tanh) {
       const FloatVec t = hn::LoadU(d, extras.tanh + at);
-      by_product = hn::Mul(g, hn::NegMulAdd(t, t, hn::Set(d, 1.0f)));
+      by_product = hn::IfThenZeroElse(hidden, hn::Mul(g, hn::NegMulAdd(t, t, hn::Set(d, 1.0f))));
     }
     hn::StoreU(by_product, d, gradient + at);
     return g;
@@ -54,6 +55,9 @@ inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float*
   for (size_t i = 0; i < rows; i++) {
     FloatVec sum = vector(i, 0);
     for (size_t v = 1; v < vectors; v++) sum = hn::Add(sum, vector(i, v * kLanes));
+    if (extras.skew)  // lanes without queries add nothing to diagonals
+      for (size_t v = vectors; v < kVectors; v++)
+        hn::StoreU(hn::Zero(d), d, extras.skew + i * kSkewStride + v * kLanes);
     if (!extras.column_sums) continue;
     float* to = extras.column_sums + i * kLanes;
     hn::StoreU(hn::Add(hn::LoadU(d, to), sum), d, to);
@@ -82,12 +86,6 @@ inline HWY_NOINLINE void AddDiagonals(size_t rows, const float* HWY_RESTRICT ske
   }
 }
 
-// tile[key][lane] = a[key] . panel[lane]: of values with the gradient of out, d loss / d weight.
-inline HWY_NOINLINE void RowDots(size_t vectors, size_t rows, size_t channels, const float* a, size_t a_stride,
-                                 const float* panel, float* HWY_RESTRICT tile) {
-  PlainScores(vectors, rows, channels, a, a_stride, panel, tile);
-}
-
 // Columns of rows, packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero past the last column.
 inline void RowsToStrips(const StagedRows& rows, size_t count, float factor, float* HWY_RESTRICT strips) {
   const FloatTag d;
@@ -110,7 +108,8 @@ inline size_t StripsSize(size_t rows, size_t channels) { return (channels + kPan
 struct PanelTiles {
   float* data = nullptr;
   size_t panels = 0;
-  SeenRows* seen = nullptr;
+  size_t last_lanes = 0;  // of the last panel that hold queries; what is in others may be anything
+  const SeenRows* seen = nullptr;
   float* tile(size_t p) const { return data + p * kTileSize; }
 };
 
@@ -123,7 +122,8 @@ HWY_INLINE void AddOuterTile(const PanelTiles& tiles, size_t row, size_t begin, 
   FillTile(tile,
            [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return hn::LoadU(d, gradient + r * stride + v * kLanes); });
   for (size_t p = begin; p < end; p++)
-    Accumulate(tile, kPanel, ByRows{tiles.tile(p) + row * kPanel, kPanel}, strip + p * kPanel * kPanel, kPanel);
+    Accumulate(tile, p + 1 < tiles.panels ? kPanel : tiles.last_lanes, ByRows{tiles.tile(p) + row * kPanel, kPanel},
+               strip + p * kPanel * kPanel, kPanel);
   StoreTile(tile, gradient, stride);
 }
 

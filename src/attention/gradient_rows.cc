@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "backward.h"
-#include "phasor/core/parallel.h"
+#include "job.h"
 #include "rows.h"
 
 namespace phasor::detail {
@@ -30,7 +30,7 @@ GradientRows::GradientRows(const AnyOutput& out, std::int64_t chunks)
 }
 
 void GradientRows::clear_output() {
-  parallel_for(out_.shape[0] * out_.shape[1], [&](std::int64_t head) {
+  run_tasks(out_.shape[0] * out_.shape[1], element_count(out_.shape), [&](std::int64_t head) {
     for (std::int64_t j = 0; j < out_.shape[2]; j++)
       std::fill_n(row(0, head / out_.shape[1], head % out_.shape[1], j), out_.shape[3], 0.0f);
   });
@@ -53,7 +53,7 @@ void GradientRows::finish(const std::optional<RotaryView>& rotation) {
   if (in_place_ && others_.empty() && !rotation) return;
   const auto [batch, heads, rows, channels] = out_.shape;
   const std::int64_t blocks = (rows + kRowsOfATask - 1) / kRowsOfATask;
-  parallel_for(batch * heads * blocks, [&](std::int64_t task) {
+  run_tasks(batch * heads * blocks, element_count(out_.shape), [&](std::int64_t task) {
     const std::int64_t first = task % blocks * kRowsOfATask, head = task / blocks;
     finish_rows(rotation, head / out_.shape[1], head % out_.shape[1], first,
                 std::min(kRowsOfATask, out_.shape[2] - first));

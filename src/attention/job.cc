@@ -22,6 +22,21 @@ const float* Job::key_bias_row(const QueryBlock& block) const {
   return &key_bias(b, g, block.sequence->first_key);
 }
 
+void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task) {
+  constexpr std::int64_t kWorthThreads = 1 << 18;
+  if (multiplications >= kWorthThreads) {
+    parallel_for(count, task);
+  } else {
+    for (std::int64_t i = 0; i < count; i++) task(i);
+  }
+}
+
+std::int64_t multiplications_of(const AttentionCall& call) {
+  std::int64_t pairs = 0;
+  for (const Sequence& sequence : call.sequences) pairs += sequence.queries * sequence.keys;
+  return call.heads * pairs * (call.channels + call.value_channels);
+}
+
 std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block) {
   std::vector<QueryBlock> blocks;
   for (std::int64_t i = blocks_of(sequence.queries, queries_of_a_block) - 1; i >= 0; i--) {

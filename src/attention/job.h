@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "keys.h"
+#include "phasor/core/parallel.h"
 
 namespace phasor::detail {
 
@@ -30,6 +31,13 @@ struct Job {
   // The biases of the keys of the block's sequence, or nullptr.
   const float* key_bias_row(const QueryBlock& block) const;
 };
+
+// parallel_for, but on the calling thread when all tasks together are hardly more work than waking another thread:
+// about `multiplications` products of numbers.
+void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task);
+
+// Those of one pass over the keys: q.k and weight * v.
+std::int64_t multiplications_of(const AttentionCall& call);
 
 // The blocks of a head of a sequence, from the last: under a causal mask that is the one with most work.
 std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block);

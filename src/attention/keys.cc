@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base2.h"
-#include "phasor/core/parallel.h"
+#include "job.h"
 #include "rows.h"
 
 namespace phasor::detail {
@@ -27,7 +27,7 @@ KeySource::KeySource(const AnyView& x, const std::optional<RotaryView>& rotation
   if (readers <= 1) return;
   copy_ = Tensor<float, 4>(x.shape);
   const std::int64_t blocks = (x.shape[2] + kRowsOfATask - 1) / kRowsOfATask;
-  parallel_for(x.shape[0] * x.shape[1] * blocks, [&](std::int64_t task) {
+  run_tasks(x.shape[0] * x.shape[1] * blocks, element_count(x.shape), [&](std::int64_t task) {
     const std::int64_t first = task % blocks * kRowsOfATask, head = task / blocks;
     const std::int64_t b = head / x.shape[1], g = head % x.shape[1];
     read_rows(x, b, g, first, std::min(kRowsOfATask, x.shape[2] - first), rotation, &copy_(b, g, first, 0), x.shape[3]);

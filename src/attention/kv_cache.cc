@@ -72,9 +72,10 @@ std::int64_t KvCache<T>::longest() const {
 }
 
 template <Element T>
-template <class U>
-void KvCache<T>::append_rows(const TensorView<const U, 4>& k, const TensorView<const U, 4>& v,
-                             const std::optional<RotaryView>& rotation, std::span<const std::int64_t> counts) {
+void KvCache<T>::append(const KvRows& k_rows, const KvRows& v_rows, const std::optional<RotaryView>& rotation,
+                        std::span<const std::int64_t> counts) {
+  const auto erased = [](const auto& rows) { return detail::AnyView(rows); };
+  const detail::AnyView k = std::visit(erased, k_rows), v = std::visit(erased, v_rows);
   const std::int64_t tokens = k.shape[2], heads = config_.key_heads;
   detail::check_shape(kAppend, "k", k.shape, {config_.batch, heads, tokens, config_.channels}, "[B, G, n, D]");
   detail::check_shape(kAppend, "v", v.shape, {config_.batch, heads, tokens, config_.value_channels}, "[B, G, n, E]");
@@ -101,17 +102,6 @@ void KvCache<T>::append_rows(const TensorView<const U, 4>& k, const TensorView<c
     copy(v, std::nullopt, all_values);
   });
   for (std::size_t b = 0; b < lengths_.size(); b++) lengths_[b] += added[b];
-}
-
-template <Element T>
-void KvCache<T>::append(TensorView<const float, 4> k, TensorView<const float, 4> v,
-                        const std::optional<RotaryView>& rotation, std::span<const std::int64_t> counts) {
-  append_rows(k, v, rotation, counts);
-}
-template <Element T>
-void KvCache<T>::append(TensorView<const T, 4> k, TensorView<const T, 4> v, const std::optional<RotaryView>& rotation,
-                        std::span<const std::int64_t> counts) requires(!std::is_same_v<T, float>) {
-  append_rows(k, v, rotation, counts);
 }
 
 template <Element T>

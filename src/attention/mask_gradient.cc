@@ -79,7 +79,6 @@ void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "phasor/core/parallel.h"
 #include "simd/dispatch.h"
 
 namespace phasor::detail {
@@ -96,7 +95,7 @@ void mask_backward(const BackwardJob& job) {
     for (std::int64_t h = 0; h < mask.shape[1]; h++)
       for (std::int64_t first = 0; first < queries; first += step)
         tasks.push_back({b, h, first, std::min(first + step, queries)});
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+  run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(*job.job->call), [&](std::int64_t i) {
     PHASOR_DISPATCH(RunMaskTask)(job, tasks[static_cast<std::size_t>(i)]);
   });
 }

@@ -86,6 +86,22 @@ inline SeenRows RowsSeen(const Scoring& scoring, const QueryPanel& panel, const 
   return seen;
 }
 
+// Calls body(first row, end row, first vector) for runs of rows that vectors from the first on see: beyond the diagonal
+// the first lanes of a panel see nothing of the later keys.
+template <class Body>
+HWY_INLINE void ForEachWedge(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys,
+                             const SeenRows& seen, const Body& body) {
+  const auto lanes = static_cast<int64_t>(kLanes);
+  const int64_t diagonal = panel.position + scoring.call->right - 1 - keys.first;  // the last row that lane 0 sees
+  for (size_t row = seen.begin; row < seen.end;) {
+    const int64_t beyond = static_cast<int64_t>(row) - diagonal;  // the first lane that sees it, if not 0
+    const int64_t vector = std::max<int64_t>(0, beyond) / lanes;
+    const int64_t end = std::min(diagonal + (vector + 1) * lanes, static_cast<int64_t>(seen.end));
+    body(row, static_cast<size_t>(end), static_cast<size_t>(vector));
+    row = static_cast<size_t>(end);
+  }
+}
+
 // relative[x] for x = 0 .. count - 1, from the head's row of the table.
 inline void FillRelative(const RelativeBiasView& bias, const Scoring& scoring, size_t count, float* relative) {
   const float* table = bias.table.data + scoring.head * bias.table.strides[0];
@@ -100,14 +116,15 @@ inline void FillRelative(const RelativeBiasView& bias, const Scoring& scoring, s
   std::fill_n(relative + after, total - after, detail::to_base_2(table[0]));
 }
 
-// The biases of row i and half v of a tile whose first row is key `first`; an absent one is a pointer that stands still
-// on zeros.
+// The biases of row i and vector v of a tile whose first row and vector are given; an absent one is a pointer that
+// stands still on zeros.
 class RowBias {
  public:
-  RowBias(const Scoring& scoring, const QueryPanel& panel, int64_t first) {
+  RowBias(const Scoring& scoring, const QueryPanel& panel, int64_t first, size_t first_vector) {
     if (scoring.key_bias) key_ = scoring.key_bias + first, key_step_ = 1;
     if (scoring.relative) {
       relative_ = scoring.relative + (panel.position - scoring.first_position) + (scoring.last_key - first);
+      relative_ += first_vector * kLanes;
       relative_step_ = 1;
     }
   }
@@ -167,7 +184,7 @@ inline void FillMaskRows(const Scoring& scoring, const QueryPanel& panel, int64_
   };
   for (size_t lane = 0; lane < kPanel; lane++) {
     float* to = scoring.mask_rows + lane * kMostKeys;
-    std::fill_n(to, WholeSquares(count), 0.0f);
+    std::fill_n(to, WholeSquares(count), lane < panel.count ? 0.0f : -detail::kInfinity);
     if (lane >= panel.count) continue;
     const int64_t query = panel.first_query + static_cast<int64_t>(lane);
     if (o.mask.data) {
@@ -220,21 +237,38 @@ HWY_INLINE void HideRow(float* HWY_RESTRICT row) {
   for (size_t v = 0; v < kVectors; v++) hn::StoreU(hn::Set(d, -detail::kInfinity), d, row + v * kLanes);
 }
 
+// tile[i][lane] = a[row seen.begin + i] . panel[lane], where the lane sees the row.
+inline void RowDots(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen,
+                    size_t channels, const float* a, size_t a_stride, const float* lanes, float* HWY_RESTRICT tile) {
+  ForEachWedge(scoring, panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
+    PlainScores(panel.vectors - vector, end - row, channels, a + row * a_stride, a_stride, lanes + vector * kLanes,
+                tile + (row - seen.begin) * kPanel + vector * kLanes);
+  });
+}
+
+// The same for q and k, from the biases on.
+inline void BiasedRowDots(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen,
+                          float* HWY_RESTRICT tile) {
+  ForEachWedge(scoring, panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
+    const RowBias bias(scoring, panel, keys.first + static_cast<int64_t>(row), vector);
+    BiasedScores(panel.vectors - vector, end - row, static_cast<size_t>(scoring.call->channels),
+                 keys.k + row * keys.k_stride, keys.k_stride, panel.q + vector * kLanes, bias,
+                 tile + (row - seen.begin) * kPanel + vector * kLanes);
+  });
+}
+
 // tile[i][lane] = score of key row seen.begin + i, -infinity where hidden.
 inline void Scores(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen,
                    float* HWY_RESTRICT tile, float* HWY_RESTRICT tanh_tile) {
   const detail::AttentionCall& call = *scoring.call;
   const size_t rows = seen.end - seen.begin;
-  const auto channels = static_cast<size_t>(call.channels);
   const int64_t first = keys.first + static_cast<int64_t>(seen.begin);
-  const float* k = keys.k + seen.begin * keys.k_stride;
-  const RowBias bias(scoring, panel, first);
-  const bool capped = call.options.softcap > 0;
-  if (capped || (!scoring.key_bias && !scoring.relative))
-    PlainScores(panel.vectors, rows, channels, k, keys.k_stride, panel.q, tile);
+  const auto cap = static_cast<float>(call.options.softcap);
+  if (cap > 0 || (!scoring.key_bias && !scoring.relative))
+    RowDots(scoring, panel, keys, seen, static_cast<size_t>(call.channels), keys.k, keys.k_stride, panel.q, tile);
   else
-    BiasedScores(panel.vectors, rows, channels, k, keys.k_stride, panel.q, bias, tile);
-  if (capped) Softcap(panel.vectors, rows, static_cast<float>(call.options.softcap), bias, tile, tanh_tile);
+    BiasedRowDots(scoring, panel, keys, seen, tile);
+  if (cap > 0) Softcap(panel.vectors, rows, cap, RowBias(scoring, panel, first, 0), tile, tanh_tile);
   if (HasMasks(call)) AddMasks(scoring, panel, first, rows, tile);
   for (size_t i = seen.begin; i < seen.all_begin; i++)
     HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(i), tile + (i - seen.begin) * kPanel);

@@ -22,24 +22,26 @@ class StagedQueries {
         call_(*backward.job->call),
         scoring_buffers_(TakeScoringBuffers(call_, sequence, backward.queries_of_a_block, arena)),
         key_buffers_(TakeKeyBuffers(*backward.job, arena)),
-        q_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
-        grad_out_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
-        out_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
-        lanes_(WholePanels(backward.queries_of_a_block)),
-        q_panels_(arena.take(lanes_ * q_.stride)),
-        grad_out_panels_(arena.take(lanes_ * out_.stride)),
-        base_(arena.take(lanes_)),
-        delta_(arena.take(lanes_)),
+        q_buffer_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
+        grad_out_buffer_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
+        out_buffer_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
+        q_panels_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
+        grad_out_panels_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
+        base_(arena.take(WholePanels(backward.queries_of_a_block))),
+        delta_(arena.take(WholePanels(backward.queries_of_a_block))),
+        ones_(arena.take(kPanel)),
         factors_(call_.options.dropout.rate > 0 ? arena.take(kTileSize) : nullptr),
-        tanh_(call_.options.softcap > 0 ? arena.take(kTileSize) : nullptr) {}
+        tanh_(call_.options.softcap > 0 ? arena.take(kTileSize) : nullptr) {
+    std::fill_n(ones_, kPanel, 1.0f);
+  }
 
   void Load(const detail::QueryBlock& block) {
     block_ = block;
     seen_ = KeysSeen(call_, block);
     scoring_ = MakeScoring(*backward_.job, block, seen_, scoring_buffers_);
-    ReadQueries(call_.q, block, call_.options.rotate_q, q_);
-    ReadQueries(backward_.input->grad_out, block, {}, grad_out_);
-    ReadQueries(backward_.input->out, block, {}, out_);
+    q_ = ReadQueries(call_.q, block, call_.options.rotate_q, q_buffer_);
+    grad_out_ = ReadQueries(backward_.input->grad_out, block, {}, grad_out_buffer_);
+    out_ = ReadQueries(backward_.input->out, block, {}, out_buffer_);
     RowsToPanels(q_, block.count, QueryFactor(call_), q_panels_);
     RowsToPanels(grad_out_, block.count, 1.0f, grad_out_panels_);
     for (size_t lane = 0; lane < WholePanels(block.count); lane++) LoadLane(lane);
@@ -52,10 +54,13 @@ class StagedQueries {
   const SeenKeys& seen() const { return seen_; }
   const StagedRows& q() const { return q_; }
   const StagedRows& grad_out() const { return grad_out_; }
+  // Memory for rows of q, of any content once panels and strips are made.
+  float* spare_rows() const { return q_buffer_; }
+  const float* ones() const { return ones_; }
   const float* base() const { return base_; }
   const float* delta() const { return delta_; }
 
-  QueryPanel PanelAt(size_t p) const { return PanelOf(block_, p * kPanel, q_panels_, q_.stride); }
+  QueryPanel PanelAt(size_t p) const { return PanelOf(block_, p * kPanel, q_panels_, q_.panel_rows()); }
 
   template <class Body>
   void ForEachBlock(const Body& body) const {
@@ -69,9 +74,9 @@ class StagedQueries {
     const QueryPanel panel = PanelAt(p);
     const size_t rows = seen.end - seen.begin;
     Scores(scoring_, panel, keys, seen, weights, tanh_);
-    Weights(panel.vectors, rows, base_ + p * kPanel, weights);
-    RowDots(panel.vectors, rows, static_cast<size_t>(call_.value_channels), keys.v + seen.begin * keys.v_stride,
-            keys.v_stride, grad_out_panels_ + p * kPanel * out_.stride, gradient);
+    Weights(panel.vectors, rows, base_ + p * kPanel, ones_, weights);
+    RowDots(scoring_, panel, keys, seen, static_cast<size_t>(call_.value_channels), keys.v, keys.v_stride,
+            grad_out_panels_ + p * kPanel * grad_out_.panel_rows(), gradient);
     if (factors_) {
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       DropoutFactors(scoring_, panel, key, rows, factors_);
@@ -92,7 +97,7 @@ class StagedQueries {
     const float lse = backward_.input->lse(b, block_.head, row);
     if (lse == -detail::kInfinity) return;
     base_[lane] = static_cast<float>(static_cast<double>(lse) / detail::kLn2);
-    const float* a = grad_out_.data + lane * out_.stride;
+    const float* a = grad_out_.data + lane * grad_out_.stride;
     const float* o = out_.data + lane * out_.stride;
     const FloatTag d;
     FloatVec sum = hn::Zero(d);
@@ -108,15 +113,18 @@ class StagedQueries {
   const detail::AttentionCall& call_;
   const ScoringBuffers scoring_buffers_;
   const KeyBuffers key_buffers_;
-  const StagedRows q_, grad_out_, out_;
-  const size_t lanes_;
+  float* q_buffer_;
+  float* grad_out_buffer_;
+  float* out_buffer_;
   float* q_panels_;
   float* grad_out_panels_;
   float* base_;
   float* delta_;
+  float* ones_;
   float* factors_;
   float* tanh_;
   detail::QueryBlock block_;
+  StagedRows q_, grad_out_, out_;
   SeenKeys seen_;
   Scoring scoring_;
 };

@@ -13,6 +13,17 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// The larger of the two, x if it is NaN. The processor's own maximum on x86 gives its second operand then; elsewhere it
+// may give the number.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AtLeast(D /*d*/, V bound, V x) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Max(bound, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+#endif
+}
+
 // 2^x for x < 128, to 0.9 ulp; exactly 0 from -100.5 down; NaN stays NaN. Hidden scores (-infinity) vanish so, and no
 // weight is so small that products with it become subnormal, which costs some processors a hundred cycles each.
 //
@@ -23,7 +34,7 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
   const hn::RebindToSigned<D> di;
   constexpr float kScale = 0x1p26f;
-  x = hn::Max(hn::Set(d, -101.0f), x);  // in this order Max keeps a NaN of x
+  x = AtLeast(d, hn::Set(d, -101.0f), x);
   const V magic = hn::Set(d, 12582912.0f + 101.0f);
   const V shifted = hn::Add(x, magic);
   const V f = hn::Sub(x, hn::Sub(shifted, magic));
