@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "phasor/attention/attention.h"
@@ -35,6 +36,9 @@ struct KvCacheConfig {
   CachedKeys keys = CachedKeys::rotated;
 };
 
+// Keys or values to be added, of any type.
+using KvRows = std::variant<TensorView<const float, 4>, TensorView<const bf16, 4>, TensorView<const f16, 4>>;
+
 template <Element T>
 class KvCache {
  public:
@@ -44,10 +48,8 @@ class KvCache {
   // Adds tokens: k [B, G, n, D] and v [B, G, n, E], counts[b] <= n of sequence b (all n when no counts are given). Row
   // i of the rotation (for all sequences, or one of B) turns new token i. Numbers are rounded once, after they are
   // turned. When a sequence has no room left, the error says so and nothing has changed.
-  void append(TensorView<const float, 4> k, TensorView<const float, 4> v,
-              const std::optional<RotaryView>& rotation = {}, std::span<const std::int64_t> counts = {});
-  void append(TensorView<const T, 4> k, TensorView<const T, 4> v, const std::optional<RotaryView>& rotation = {},
-              std::span<const std::int64_t> counts = {}) requires(!std::is_same_v<T, float>);
+  void append(const KvRows& k, const KvRows& v, const std::optional<RotaryView>& rotation = {},
+              std::span<const std::int64_t> counts = {});
 
   // Forgets the tokens of sequence b from `length` on, or everything.
   void truncate(std::int64_t b, std::int64_t length);
@@ -62,10 +64,6 @@ class KvCache {
   const KvCacheConfig& config() const { return config_; }
 
  private:
-  template <class U>
-  void append_rows(const TensorView<const U, 4>& k, const TensorView<const U, 4>& v,
-                   const std::optional<RotaryView>& rotation, std::span<const std::int64_t> counts);
-
   KvCacheConfig config_;
   Tensor<T, 4> keys_, values_;  // [B, G, capacity, channels]
   std::vector<std::int64_t> lengths_;
