@@ -1,6 +1,9 @@
 // All public headers.
 #pragma once
 
+#include "phasor/attention/attention.h"
+#include "phasor/attention/kv_cache.h"
+#include "phasor/attention/w2.h"
 #include "phasor/core/check.h"
 #include "phasor/core/dtype.h"
 #include "phasor/core/parallel.h"

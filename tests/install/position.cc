@@ -1,4 +1,5 @@
-#include <phasor/phasor.h>
+#include <phasor/core/simd_target.h>
+#include <phasor/position/alibi.h>
 
 #include <cstdio>
 

@@ -52,6 +52,7 @@ install "$work/core-only" core
 works "$work/core-only" core
 fails "$work/core-only" position
 
-install "$work/all" core position
+install "$work/all" core position attention
 works "$work/all" position
+works "$work/all" attention
 fails "$work/all" no_such_part

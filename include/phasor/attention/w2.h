@@ -19,6 +19,9 @@ constexpr double kTauEpsilon = 1e-6;
 template <class T>
 struct W2Streams {
   TensorView<T, 4> mean{}, spread{};
+
+  // Streams of mutable memory are also streams for reading.
+  operator W2Streams<const T>() const requires(!std::is_const_v<T>) { return {mean, spread}; }
 };
 
 template <Element T>
