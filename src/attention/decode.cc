@@ -220,9 +220,10 @@ HWY_AFTER_NAMESPACE();
 #include <span>
 #include <vector>
 
+#include "job.h"
 #include "keys.h"
-#include "phasor/core/parallel.h"
 #include "simd/dispatch.h"
+#include "softmax_end.h"
 
 namespace phasor::detail {
 namespace {
@@ -280,23 +281,14 @@ std::vector<DecodeTask> make_tasks(const DecodeJob& job, std::vector<DecodeGroup
   return tasks;
 }
 
-// Divides by the sum, the sink's share included, and stores the log-sum-exp. A slot that saw no key gives 0.
+// Divides by the sum and stores the log-sum-exp.
 void finish_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t slot, double max, double sum,
                  std::span<float> values) {
-  double share = 1.0;
-  if (!job.call->options.sinks.empty()) {
-    const double sink = static_cast<double>(job.call->options.sinks[static_cast<std::size_t>(group.head(slot))]) / kLn2;
-    const double larger = std::max(max, sink);
-    share = max == -kInfinity ? 0.0 : std::exp2(max - larger);
-    sum = sum * share + (sink == -kInfinity ? 0.0 : std::exp2(sink - larger));
-    max = larger;
-  }
-  const float factor = sum == 0 ? 0.0f : static_cast<float>(share / sum);
-  for (float& value : values) value *= factor;
+  const SoftmaxEnd end = end_softmax(*job.call, group.head(slot), max, sum);
+  for (float& value : values) value *= end.factor;
   if (!job.output->lse.data) return;
-  const double lse = sum == 0 ? -kInfinity : max + std::log2(sum);
   job.output->lse(group.sequence->batch, group.head(slot),
-                  group.sequence->first_query + slot % group.sequence->queries) = static_cast<float>(lse * kLn2);
+                  group.sequence->first_query + slot % group.sequence->queries) = end.lse;
 }
 
 // Sums over the chunks, in their order, all shifted to the largest score of any: exact but for rounding. The values of
@@ -343,7 +335,7 @@ void decode(const AttentionCall& call, const ForwardOutput& output) {
   const Tensor<float, 3> key_bias = key_bias_in_base_2(call.options.key_bias);
   std::vector<DecodeGroup> groups = make_groups(call, key_bias);
   const std::vector<DecodeTask> tasks = make_tasks(job, groups);
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+  run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
     const DecodeTask& task = tasks[static_cast<std::size_t>(i)];
     PHASOR_DISPATCH(RunDecodeChunk)(job, *task.group, task.chunk);
     if (task.group->to_do.fetch_sub(1, std::memory_order_acq_rel) == 1) merge(job, *task.group);

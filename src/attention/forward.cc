@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "phasor/attention/attention.h"
 
@@ -11,6 +10,7 @@
 #include "block-inl.h"
 #include "dropout-inl.h"
 #include "forward.h"
+#include "softmax_end.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -173,21 +173,12 @@ class ForwardBlock {
 
   // Log-sum-exp of a lane, and the factor of its sums; that is 0 when it saw no key.
   void FinishLane(const QueryPanel& panel, size_t lane) {
-    double max = max_[lane], sum = sum_[lane], share = 1.0;
-    if (!call_.options.sinks.empty()) {
-      const double sink = static_cast<double>(call_.options.sinks[static_cast<size_t>(block_.head)]) / detail::kLn2;
-      const double larger = std::max(max, sink);
-      share = max == -detail::kInfinity ? 0.0 : std::exp2(max - larger);
-      sum = sum * share + std::exp2(sink - larger);
-      max = larger;
-    }
-    factor_[lane] = sum == 0 ? 0.0f : static_cast<float>(share / sum);
+    const detail::SoftmaxEnd end = detail::end_softmax(call_, block_.head, max_[lane], sum_[lane]);
+    factor_[lane] = end.factor;
     if (max_[lane] == -detail::kInfinity) max_[lane] = 0.0f;  // all its scores are -infinity: stay so
     const size_t z = lane - LaneOf(panel);
-    if (!forward_.output->lse.data || z >= panel.count) return;
-    const double lse = sum == 0 ? -detail::kInfinity : (max + std::log2(sum)) * detail::kLn2;
-    forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
-        static_cast<float>(lse);
+    if (forward_.output->lse.data && z < panel.count)
+      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) = end.lse;
   }
 
   // A second walk over the keys, now that the log-sum-exp is known; what is not seen stays 0.

@@ -1,0 +1,32 @@
+// The end of a row's softmax, when all keys have been met.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base2.h"
+#include "call.h"
+
+namespace phasor::detail {
+
+struct SoftmaxEnd {
+  float factor = 0.0f;  // of the sums of 2^(score - max) * value; 0 when no key was seen
+  float lse = -kInfinity;
+};
+
+// max: the largest score, base 2; sum: that of 2^(score - max). The head's sink, if there is one, takes its share.
+inline SoftmaxEnd end_softmax(const AttentionCall& call, std::int64_t head, double max, double sum) {
+  double share = 1.0;
+  if (!call.options.sinks.empty()) {
+    const double sink = static_cast<double>(call.options.sinks[static_cast<std::size_t>(head)]) / kLn2;
+    const double larger = std::max(max, sink);
+    share = max == -kInfinity ? 0.0 : std::exp2(max - larger);
+    sum = sum * share + (sink == -kInfinity ? 0.0 : std::exp2(sink - larger));
+    max = larger;
+  }
+  if (sum == 0) return {};
+  return {static_cast<float>(share / sum), static_cast<float>((max + std::log2(sum)) * kLn2)};
+}
+
+}  // namespace phasor::detail
