@@ -119,7 +119,7 @@ void check_options(const char* function, const AttentionCall& call) {
                ", expected at least 0 and below 1");
   PHASOR_CHECK(o.sinks.empty() || static_cast<std::int64_t>(o.sinks.size()) == call.heads, function,
                "sinks: ", o.sinks.size(), " numbers, expected ", call.heads, ", one for each head of q");
-  if (o.visible.data) check_mask(function, "visible", o.visible.shape, o.visible.strides, call);
+  if (o.visible.data != nullptr) check_mask(function, "visible", o.visible.shape, o.visible.strides, call);
   if (o.mask.data) check_mask(function, "mask", o.mask.shape, o.mask.strides, call);
   if (o.key_bias.data) {
     const Shape<3>& shape = o.key_bias.shape;

@@ -51,22 +51,26 @@ bool is_nested(const Extent& a, const Extent& b, const Interleaved& both) {
 }
 
 // Whether some element of a and one of b, which begins `distance` elements later, coincide: the distance is then a sum
-// of steps along the common dimensions and a rest within reach. Only the two numbers of steps that leave a rest below
-// one step come into question.
-bool coincide(const Extent& a, const Extent& b, const Interleaved& both, std::size_t level, std::int64_t distance) {
-  if (level == both.common.size()) return distance > -both.reach_b && distance < both.reach_a;
-  const std::size_t i = both.common[level];
-  const std::int64_t stride = a.strides[i];
-  const std::int64_t steps = distance / stride - (distance % stride < 0 ? 1 : 0);
-  for (const std::int64_t s : {steps, steps + 1})
-    if (s > -b.shape[i] && s < a.shape[i] && coincide(a, b, both, level + 1, distance - s * stride)) return true;
-  return false;
+// of steps along the common dimensions and a rest within reach. In each dimension only the two numbers of steps that
+// leave a rest below one step come into question: bit `level` of `choice` says which.
+bool coincide(const Extent& a, const Extent& b, const Interleaved& both, std::int64_t distance, unsigned choice) {
+  for (std::size_t level = 0; level < both.common.size(); level++) {
+    const std::size_t i = both.common[level];
+    const std::int64_t stride = a.strides[i], below = distance / stride - (distance % stride < 0 ? 1 : 0);
+    const std::int64_t steps = below + ((choice >> level) & 1u);
+    if (steps <= -b.shape[i] || steps >= a.shape[i]) return false;
+    distance -= steps * stride;
+  }
+  return distance > -both.reach_b && distance < both.reach_a;
 }
 
 bool interleave(const Extent& a, const Extent& b) {
   if (a.element_bytes != b.element_bytes || (b.data - a.data) % a.element_bytes != 0) return false;
   const Interleaved both = common_strides(a, b);
-  return is_nested(a, b, both) && !coincide(a, b, both, 0, (b.data - a.data) / a.element_bytes);
+  if (!is_nested(a, b, both)) return false;
+  for (unsigned choice = 0; choice < (1u << both.common.size()); choice++)
+    if (coincide(a, b, both, (b.data - a.data) / a.element_bytes, choice)) return false;
+  return true;
 }
 
 }  // namespace

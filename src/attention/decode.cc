@@ -76,11 +76,11 @@ class DecodeChunk {
   DecodeChunk(const detail::DecodeJob& job, const detail::DecodeGroup& group, int64_t chunk)
       : call_(*job.call),
         group_(group),
-        begin_(group.begin + chunk * job.kChunk),
-        end_(std::min(group.end, begin_ + job.kChunk)),
+        begin_(group.begin + chunk * detail::DecodeJob::kChunk),
+        end_(std::min(group.end, begin_ + detail::DecodeJob::kChunk)),
         partial_(job.partial(group, chunk)),
         slots_(static_cast<size_t>(group.slots)),
-        q_stride_(static_cast<size_t>(job.padded(call_.channels))),
+        q_stride_(static_cast<size_t>(detail::DecodeJob::padded(call_.channels))),
         value_stride_(static_cast<size_t>(job.value_stride())),
         arena_(detail::Arena::begin()),
         k_(call_.k, call_.options.rotate_k, group, arena_),
@@ -325,7 +325,7 @@ void merge(const DecodeJob& job, const DecodeGroup& group) {
 
 bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
   const AttentionOptions& o = call.options;
-  if (o.visible.data || o.mask.data || o.dropout.rate > 0 || output.weights.data) return false;
+  if (o.visible.data != nullptr || o.mask.data || o.dropout.rate > 0 || output.weights.data) return false;
   const std::int64_t most = PHASOR_DISPATCH(MostDecodeQueries)();
   return std::ranges::all_of(call.sequences, [&](const Sequence& s) { return s.queries <= most; });
 }

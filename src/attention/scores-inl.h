@@ -184,15 +184,18 @@ inline void FillMaskRows(const Scoring& scoring, const QueryPanel& panel, int64_
   };
   for (size_t lane = 0; lane < kPanel; lane++) {
     float* to = scoring.mask_rows + lane * kMostKeys;
-    std::fill_n(to, WholeSquares(count), lane < panel.count ? 0.0f : -detail::kInfinity);
-    if (lane >= panel.count) continue;
+    std::fill_n(to, WholeSquares(count), 0.0f);
+    if (lane >= panel.count) {  // sees nothing
+      std::fill_n(to, count, -detail::kInfinity);
+      continue;
+    }
     const int64_t query = panel.first_query + static_cast<int64_t>(lane);
     if (o.mask.data) {
       const float* from = row(o.mask, query);
       const auto step = static_cast<size_t>(stride(o.mask, 3));
       for (size_t j = 0; j < count; j++) to[j] = detail::to_base_2(from[j * step]);
     }
-    if (o.visible.data) {
+    if (o.visible.data != nullptr) {
       const bool* from = row(o.visible, query);
       const auto step = static_cast<size_t>(stride(o.visible, 3));
       for (size_t j = 0; j < count; j++) to[j] = from[j * step] ? to[j] : -detail::kInfinity;

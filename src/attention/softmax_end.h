@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base2.h"
 #include "call.h"
@@ -17,12 +18,13 @@ struct SoftmaxEnd {
 
 // max: the largest score, base 2; sum: that of 2^(score - max). The head's sink, if there is one, takes its share.
 inline SoftmaxEnd end_softmax(const AttentionCall& call, std::int64_t head, double max, double sum) {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
   double share = 1.0;
   if (!call.options.sinks.empty()) {
     const double sink = static_cast<double>(call.options.sinks[static_cast<std::size_t>(head)]) / kLn2;
     const double larger = std::max(max, sink);
-    share = max == -kInfinity ? 0.0 : std::exp2(max - larger);
-    sum = sum * share + (sink == -kInfinity ? 0.0 : std::exp2(sink - larger));
+    share = max == kNone ? 0.0 : std::exp2(max - larger);
+    sum = sum * share + (sink == kNone ? 0.0 : std::exp2(sink - larger));
     max = larger;
   }
   if (sum == 0) return {};
