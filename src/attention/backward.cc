@@ -227,7 +227,7 @@ namespace {
 
 // Chunks of queries when there are few heads: enough tasks for some threads, decided by the shape alone.
 std::int64_t chunks_of(const AttentionCall& call) {
-  constexpr std::int64_t kEnoughTasks = 8, kLeastQueries = 512;
+  constexpr std::int64_t kEnoughTasks = 8, kLeastQueries = 1024;
   const std::int64_t tasks = static_cast<std::int64_t>(call.sequences.size()) * call.key_heads;
   const std::int64_t wanted = (kEnoughTasks + tasks - 1) / std::max<std::int64_t>(tasks, 1);
   return std::clamp<std::int64_t>(call.queries * call.group() / kLeastQueries, 1, std::max<std::int64_t>(wanted, 1));

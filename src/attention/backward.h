@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "job.h"
+#include "scratch.h"
 
 namespace phasor::detail {
 
@@ -25,13 +26,13 @@ class GradientRows {
   void finish(const std::optional<RotaryView>& rotation);
 
  private:
-  void clear_output();
+  void clear();
   void finish_rows(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t g, std::int64_t first,
                    std::int64_t count);
 
   AnyOutput out_;
   bool in_place_;  // the first chunk is summed in the output itself
-  Tensor<float, 5> scratch_;
+  Scratch scratch_;
   TensorView<float, 4> first_;
   std::vector<TensorView<float, 4>> others_;
 };

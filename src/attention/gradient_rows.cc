@@ -17,22 +17,27 @@ std::int64_t whole_vectors(std::int64_t channels) { return (channels + kWidest -
 
 GradientRows::GradientRows(const AnyOutput& out, std::int64_t chunks)
     : out_(out), in_place_(out.type == ElementType::float32 && out.shape[3] % kWidest == 0) {
-  const Shape<4>& shape = out.shape;
-  scratch_ = Tensor<float, 5>({in_place_ ? chunks - 1 : chunks, shape[0], shape[1], shape[2], whole_vectors(shape[3])});
-  for (std::int64_t c = 0; c < scratch_.shape()[0]; c++) others_.push_back(scratch_.view()[c]);
+  const auto [batch, heads, rows, channels] = out.shape;
+  const std::int64_t own = in_place_ ? chunks - 1 : chunks;
+  scratch_ = Scratch({own * batch, heads, rows, whole_vectors(channels)});
+  for (std::int64_t c = 0; c < own; c++) others_.push_back(scratch_.view().slice(0, c * batch, batch));
   if (in_place_) {
     first_ = out.as<float>();
-    clear_output();
   } else {
     first_ = others_.front();
     others_.erase(others_.begin());
   }
+  clear();
 }
 
-void GradientRows::clear_output() {
-  run_tasks(out_.shape[0] * out_.shape[1], element_count(out_.shape), [&](std::int64_t head) {
-    for (std::int64_t j = 0; j < out_.shape[2]; j++)
-      std::fill_n(row(0, head / out_.shape[1], head % out_.shape[1], j), out_.shape[3], 0.0f);
+void GradientRows::clear() {
+  const auto [batch, heads, rows, channels] = out_.shape;
+  const auto chunks = static_cast<std::int64_t>(others_.size()) + 1;
+  run_tasks(chunks * batch * heads, chunks * element_count(out_.shape), [&](std::int64_t task) {
+    const std::int64_t chunk = task / out_.shape[1] / out_.shape[0];
+    const std::int64_t b = task / out_.shape[1] % out_.shape[0], g = task % out_.shape[1];
+    const std::int64_t width = chunk == 0 ? first_.shape[3] : others_.front().shape[3];
+    for (std::int64_t j = 0; j < out_.shape[2]; j++) std::fill_n(row(chunk, b, g, j), width, 0.0f);
   });
 }
 
