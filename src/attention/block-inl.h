@@ -124,13 +124,14 @@ inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& blo
 struct KeyBuffers {
   float* k = nullptr;
   float* v = nullptr;
+  float* second_v = nullptr;
 };
 
 inline KeyBuffers TakeKeyBuffers(const detail::Job& job, detail::Arena& arena) {
   const auto take = [&](const detail::KeySource& source) {
     return source.needs_buffer() ? arena.take(kMostKeys * static_cast<size_t>(source.buffer_stride())) : nullptr;
   };
-  return {take(job.k), take(job.v)};
+  return {take(job.k), take(job.v), job.call->second_v ? take(job.second_v) : nullptr};
 }
 
 // Calls body(KeyBlock) for the blocks of keys that the queries see, in order.
@@ -144,8 +145,10 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
     const int64_t row = block.sequence->first_key + first, b = block.sequence->batch;
     const detail::FloatRows k = job.k.rows(b, group, row, count, buffers.k);
     const detail::FloatRows v = job.v.rows(b, group, row, count, buffers.v);
+    detail::FloatRows second_v;
+    if (job.call->second_v) second_v = job.second_v.rows(b, group, row, count, buffers.second_v);
     body(KeyBlock{first, static_cast<size_t>(count), k.data, v.data, static_cast<size_t>(k.stride),
-                  static_cast<size_t>(v.stride)});
+                  static_cast<size_t>(v.stride), second_v.data, static_cast<size_t>(second_v.stride)});
     first += count;
   }
 }

@@ -49,6 +49,7 @@ struct Sequence {
 
 struct AttentionCall {
   AnyView q, k, v;
+  AnyView second_v;  // more values under the same weights, shaped as v, or none: forward only, as W2 has them
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   std::int64_t channels = 0, value_channels = 0;  // D, E
   double scale = 1.0;
@@ -70,6 +71,7 @@ struct ForwardOutput {
   AnyOutput out;
   TensorView<float, 3> lse;
   TensorView<float, 4> weights;
+  AnyOutput second_out{};  // of second_v
 };
 
 struct BackwardInput {

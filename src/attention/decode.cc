@@ -325,7 +325,8 @@ void merge(const DecodeJob& job, const DecodeGroup& group) {
 
 bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
   const AttentionOptions& o = call.options;
-  if (o.visible.data != nullptr || o.mask.data || o.dropout.rate > 0 || output.weights.data) return false;
+  if (call.second_v || o.visible.data != nullptr || o.mask.data || o.dropout.rate > 0 || output.weights.data)
+    return false;
   const std::int64_t most = PHASOR_DISPATCH(MostDecodeQueries)();
   return std::ranges::all_of(call.sequences, [&](const Sequence& s) { return s.queries <= most; });
 }

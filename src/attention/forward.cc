@@ -71,13 +71,15 @@ class ForwardBlock {
         scoring_(
             MakeScoring(*forward.job, block, seen_, TakeScoringBuffers(call_, *block.sequence, block.count, arena_))),
         buffers_(TakeKeyBuffers(*forward.job, arena_)),
-        value_stride_(WholeSquares(static_cast<size_t>(call_.value_channels))) {
+        value_channels_(static_cast<size_t>(call_.value_channels)),
+        value_stride_(WholeSquares(value_channels_)),
+        streams_(call_.second_v ? 2 : 1) {
     float* buffer = TakeRows(arena_, block.count, call_.channels);
     query_panels_ = TakeRows(arena_, block.count, call_.channels);
     RowsToPanels(ReadQueries(call_.q, block, call_.options.rotate_q, buffer), block.count, QueryFactor(call_),
                  query_panels_);
     const size_t lanes = WholePanels(block.count);
-    out_panels_ = arena_.take(lanes * value_stride_);
+    out_panels_ = arena_.take(lanes * value_stride_ * streams_);
     max_ = arena_.take(lanes), sum_ = arena_.take(lanes), factor_ = arena_.take(lanes);
     out_rows_ = arena_.take(kPanel * value_stride_);
     tile_ = arena_.take(kTileSize);
@@ -99,7 +101,10 @@ class ForwardBlock {
     return PanelOf(block_, first, query_panels_, WholeSquares(static_cast<size_t>(call_.channels)));
   }
   size_t LaneOf(const QueryPanel& panel) const { return static_cast<size_t>(panel.first_query - block_.first); }
-  float* OutOf(const QueryPanel& panel) const { return out_panels_ + LaneOf(panel) * value_stride_; }
+  // Sums of a panel, [channels][kPanel], for each stream of values.
+  float* OutOf(const QueryPanel& panel, size_t stream) const {
+    return out_panels_ + (LaneOf(panel) * streams_ + stream * kPanel) * value_stride_;
+  }
 
   template <class Body>
   void ForEachPanel(const Body& body) const {
@@ -125,49 +130,54 @@ class ForwardBlock {
     const size_t lanes = WholePanels(block_.count);
     std::fill_n(max_, lanes, -detail::kInfinity);
     std::fill_n(sum_, lanes, 0.0f);
-    std::fill_n(out_panels_, lanes * value_stride_, 0.0f);
+    std::fill_n(out_panels_, lanes * value_stride_ * streams_, 0.0f);
     HWY_ALIGN float factor[kPanel];
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin, lane = LaneOf(panel);
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
       SoftmaxStep(panel.vectors, rows, tile_, {max_ + lane, sum_ + lane, factor});
       Drop(panel, keys, seen);
-      add_rows(panel.vectors, static_cast<size_t>(call_.value_channels), rows, keys.v + seen.begin * keys.v_stride,
-               keys.v_stride, tile_, factor, OutOf(panel));
+      add_rows(panel.vectors, value_channels_, rows, keys.v + seen.begin * keys.v_stride, keys.v_stride, tile_, factor,
+               OutOf(panel, 0));
+      if (keys.second_v)
+        add_rows(panel.vectors, value_channels_, rows, keys.second_v + seen.begin * keys.second_v_stride,
+                 keys.second_v_stride, tile_, factor, OutOf(panel, 1));
     });
   }
 
   bool AnyNaN() const {
     for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
       const QueryPanel panel = PanelAt(first);
-      if (HasNaN(static_cast<size_t>(call_.value_channels), panel.count, OutOf(panel))) return true;
+      for (size_t stream = 0; stream < streams_; stream++)
+        if (HasNaN(value_channels_, panel.count, OutOf(panel, stream))) return true;
     }
     return false;
   }
 
   // Divides by the sums, the sink's share included, and stores out and log-sum-exp.
   void Finish(const QueryPanel& panel) {
-    const FloatTag d;
-    const size_t lane = LaneOf(panel), channels = static_cast<size_t>(call_.value_channels);
-    for (size_t z = 0; z < kPanel; z++) FinishLane(panel, lane + z);
-    const float* factor = factor_ + lane;
-    float* out = OutOf(panel);
-    for (size_t c = 0; c < channels; c++)
-      for (size_t v = 0; v < kPanel; v += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, out + c * kPanel + v)), d, out + c * kPanel + v);
-    StoreRows(panel, out);
+    for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
+    for (size_t stream = 0; stream < streams_; stream++) {
+      MultiplyLanes(factor_ + LaneOf(panel), OutOf(panel, stream));
+      StoreRows(panel, OutOf(panel, stream), stream == 0 ? forward_.output->out : forward_.output->second_out);
+    }
   }
 
-  void StoreRows(const QueryPanel& panel, const float* out) {
-    const detail::AnyOutput& to = forward_.output->out;
-    const size_t channels = static_cast<size_t>(call_.value_channels);
+  void MultiplyLanes(const float* HWY_RESTRICT factor, float* HWY_RESTRICT out) const {
+    const FloatTag d;
+    for (size_t c = 0; c < value_channels_; c++)
+      for (size_t v = 0; v < kPanel; v += kLanes)
+        hn::StoreU(hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, out + c * kPanel + v)), d, out + c * kPanel + v);
+  }
+
+  void StoreRows(const QueryPanel& panel, const float* out, const detail::AnyOutput& to) {
     const int64_t b = block_.sequence->batch, count = static_cast<int64_t>(panel.count);
     if (HoldsWholePanels(to.shape, to.type, count)) {
-      PanelToRows(out, channels, &to.as<float>()(b, block_.head, panel.first_query, 0),
+      PanelToRows(out, value_channels_, &to.as<float>()(b, block_.head, panel.first_query, 0),
                   static_cast<size_t>(to.strides[2]));
       return;
     }
-    PanelToRows(out, channels, out_rows_, value_stride_);
+    PanelToRows(out, value_channels_, out_rows_, value_stride_);
     detail::write_rows(to, b, block_.head, panel.first_query, count, out_rows_, static_cast<int64_t>(value_stride_));
   }
 
@@ -208,7 +218,8 @@ class ForwardBlock {
   const SeenKeys seen_;
   const Scoring scoring_;
   const KeyBuffers buffers_;
-  const size_t value_stride_;
+  const size_t value_channels_, value_stride_;
+  const size_t streams_;           // of values
   float* query_panels_ = nullptr;  // [panel][channels][kPanel]
   float* out_panels_ = nullptr;    // the same of values
   float* out_rows_ = nullptr;      // of one panel

@@ -13,6 +13,7 @@ Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block)
     : call(&attention),
       k(attention.k, attention.options.rotate_k, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
       v(attention.v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
+      second_v(attention.second_v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
       key_bias(key_bias_in_base_2(attention.options.key_bias)) {}
 
 const float* Job::key_bias_row(const QueryBlock& block) const {
@@ -34,7 +35,7 @@ void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task) {
 std::int64_t multiplications_of(const AttentionCall& call) {
   std::int64_t pairs = 0;
   for (const Sequence& sequence : call.sequences) pairs += sequence.queries * sequence.keys;
-  return call.heads * pairs * (call.channels + call.value_channels);
+  return call.heads * pairs * (call.channels + call.value_channels * (call.second_v ? 2 : 1));
 }
 
 std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block) {

@@ -23,7 +23,7 @@ struct QueryBlock {
 
 struct Job {
   const AttentionCall* call = nullptr;
-  KeySource k, v;
+  KeySource k, v, second_v;
   Tensor<float, 3> key_bias;  // base 2
 
   Job(const AttentionCall& attention, std::int64_t queries_of_a_block);

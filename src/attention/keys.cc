@@ -25,14 +25,14 @@ KeySource::KeySource(const AnyView& x, const std::optional<RotaryView>& rotation
     return;
   }
   if (readers <= 1) return;
-  copy_ = Tensor<float, 4>(x.shape);
+  copy_ = Scratch(x.shape);
   const std::int64_t blocks = (x.shape[2] + kRowsOfATask - 1) / kRowsOfATask;
   run_tasks(x.shape[0] * x.shape[1] * blocks, element_count(x.shape), [&](std::int64_t task) {
     const std::int64_t first = task % blocks * kRowsOfATask, head = task / blocks;
     const std::int64_t b = head / x.shape[1], g = head % x.shape[1];
-    read_rows(x, b, g, first, std::min(kRowsOfATask, x.shape[2] - first), rotation, &copy_(b, g, first, 0), x.shape[3]);
+    read_rows(x, b, g, first, std::min(kRowsOfATask, x.shape[2] - first), rotation, copy_.row(b, g, first), x.shape[3]);
   });
-  floats_ = std::as_const(copy_).view();
+  floats_ = copy_.view();
 }
 
 FloatRows KeySource::rows(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, float* buffer) const {

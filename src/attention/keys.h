@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "call.h"
+#include "scratch.h"
 
 namespace phasor::detail {
 
@@ -30,7 +31,7 @@ class KeySource {
  private:
   AnyView x_;
   std::optional<RotaryView> rotation_;
-  Tensor<float, 4> copy_;
+  Scratch copy_;
   TensorView<const float, 4> floats_;  // x itself or the copy; without data: neither
 };
 

@@ -41,6 +41,8 @@ struct KeyBlock {
   const float* k = nullptr;
   const float* v = nullptr;
   size_t k_stride = 0, v_stride = 0;
+  const float* second_v = nullptr;
+  size_t second_v_stride = 0;
 };
 
 // A range of the rows of a block, and the part of it that all lanes see.

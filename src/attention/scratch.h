@@ -3,19 +3,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 
 #include "phasor/core/tensor.h"
 
 namespace phasor::detail {
+
+// `floats` floats aligned to 64 bytes, of any content. What is given back is kept, within bounds, for the next calls of
+// the same thread: a fresh page costs more than the copy that fills it.
+float* take_memory(std::size_t floats);
+void give_back_memory(float* memory, std::size_t floats) noexcept;
+
+struct GiveBack {
+  std::size_t floats = 0;
+  void operator()(float* memory) const { give_back_memory(memory, floats); }
+};
 
 // Contiguous floats, all written before they are read. A Tensor would be set to zero first, by one thread alone.
 class Scratch {
  public:
   Scratch() = default;
   explicit Scratch(const Shape<4>& shape)
-      : memory_(static_cast<float*>(
-            ::operator new(static_cast<std::size_t>(element_count(shape)) * sizeof(float), kAlignment))),
+      : memory_(take_memory(static_cast<std::size_t>(element_count(shape))),
+                GiveBack{static_cast<std::size_t>(element_count(shape))}),
         view_(memory_.get(), shape) {}
 
   const TensorView<float, 4>& view() const { return view_; }
@@ -25,11 +34,7 @@ class Scratch {
   }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(float* memory) const { ::operator delete(memory, kAlignment); }
-  };
-  std::unique_ptr<float, Free> memory_;
+  std::unique_ptr<float, GiveBack> memory_;
   TensorView<float, 4> view_;
 };
 

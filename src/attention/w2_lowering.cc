@@ -148,7 +148,7 @@ void split(const Scratch& rows, const StreamsOutput& streams) {
   for_row_blocks(rows.view().shape, [&](const RowBlock& block) { split_block(rows, block, streams); });
 }
 
-W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms) {
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, W2Values values) {
   const AttentionCall& means = problem.means;
   W2Lowered lowered;
   lowered.q = Scratch(doubled(means.q.shape));
@@ -156,14 +156,17 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   lowered.key_bias = Tensor<float, 3>({means.batch, means.key_heads, means.keys});
   if (with_query_norms) lowered.query_norms = Tensor<double, 3>({means.batch, means.heads, means.queries});
   lower_queries(problem, lower_keys(problem, lowered), lowered);
-  lowered.v = side_by_side(problem.v);
+  const bool apart = values == W2Values::apart;
+  if (!apart) lowered.v = side_by_side(problem.v);
 
   AttentionOptions options = means.options;
   options.scale = 2 * problem.t;
   options.key_bias = std::as_const(lowered.key_bias).view();
   options.rotate_q.reset();
   options.rotate_k.reset();
-  lowered.call = make_call(function, lowered.q.view(), lowered.k.view(), lowered.v.view(), options);
+  lowered.call = make_call(function, lowered.q.view(), lowered.k.view(),
+                           apart ? problem.v.mean : AnyView(lowered.v.view()), options);
+  if (apart) lowered.call.second_v = problem.v.spread;
   return lowered;
 }
 

@@ -65,13 +65,17 @@ struct W2Problem {
 };
 
 struct W2Lowered {
-  Scratch q, k, v;                // q~, k~, and the streams of v
+  Scratch q, k;                   // q~ and k~
+  Scratch v;                      // the streams of v, if they are wanted side by side
   Tensor<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for
   Tensor<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]
   AttentionCall call;             // refers to the above
 };
 
-W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms);
+// Values are read where they lie, as two streams, or put side by side as backward and decode need them.
+enum class W2Values { apart, side_by_side };
+
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, W2Values values);
 
 // The streams as one tensor of floats, and the other way: floats rounded and stored.
 Scratch side_by_side(const StreamsView& streams);

@@ -1,0 +1,61 @@
+#include "scratch.h"
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+namespace phasor::detail {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kMostBlocks = 8, kMostFloats = std::size_t{1} << 26;  // 256 MiB
+
+struct Block {
+  float* memory;
+  std::size_t floats;
+};
+
+void release(const Block& block) { ::operator delete(block.memory, kAlignment); }
+
+struct Kept {
+  std::vector<Block> blocks;
+  std::size_t floats = 0;
+
+  Kept() { blocks.reserve(kMostBlocks); }
+  ~Kept() { std::ranges::for_each(blocks, release); }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+};
+
+Kept& kept() {
+  thread_local Kept memory;
+  return memory;
+}
+
+}  // namespace
+
+// Blocks are asked for again in the sizes they had, call after call: only these fit.
+float* take_memory(std::size_t floats) {
+  Kept& mine = kept();
+  const auto found = std::ranges::find(mine.blocks, floats, &Block::floats);
+  if (found == mine.blocks.end()) return static_cast<float*>(::operator new(floats * sizeof(float), kAlignment));
+  float* memory = found->memory;
+  mine.floats -= floats;
+  mine.blocks.erase(found);
+  return memory;
+}
+
+// The blocks that were not asked for the longest time make room.
+void give_back_memory(float* memory, std::size_t floats) noexcept {
+  if (floats > kMostFloats) return release({memory, floats});
+  Kept& mine = kept();
+  while (mine.blocks.size() >= kMostBlocks || mine.floats + floats > kMostFloats) {
+    mine.floats -= mine.blocks.front().floats;
+    release(mine.blocks.front());
+    mine.blocks.erase(mine.blocks.begin());
+  }
+  mine.blocks.push_back({memory, floats});
+  mine.floats += floats;
+}
+
+}  // namespace phasor::detail
