@@ -46,3 +46,11 @@ function(phasor_library folder)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/phasor/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT ${folder})
 endfunction()
+
+# Tiles are arrays of vectors, which those of unknown length cannot be in: on Arm such a folder runs NEON.
+function(phasor_without_sve folder)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    target_compile_definitions(phasor_${folder} PRIVATE
+      "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+  endif()
+endfunction()

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "arena.h"
+#include "simd/arena.h"
 #include "job.h"
 #include "rows.h"
 #include "scores-inl.h"

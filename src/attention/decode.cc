@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "arena.h"
+#include "simd/arena.h"
 #include "decode-inl.h"
 #include "rows.h"
 #include "scores-inl.h"

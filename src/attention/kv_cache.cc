@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "arena.h"
+#include "simd/arena.h"
 #include "call.h"
 #include "check_shapes.h"
 #include "phasor/core/check.h"

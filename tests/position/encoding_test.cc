@@ -69,7 +69,7 @@ TEST(Encodings, EveryRowIsWhole) {
     const Tensor<std::int64_t, 3> positions = consecutive_positions(17);
     const PositionPlan plan = lower_alone(config, {.queries = positions.view(), .shape = kShape});
     EXPECT_EQ(plan.add.has_value() + plan.rotate_q.has_value() + plan.bias.has_value(), row.name == "none" ? 0 : 1);
-    EXPECT_NEAR(plan.score_scale, row.name == "t5" ? 1.0 : 1.0 / std::sqrt(8.0), 1e-12);
+    EXPECT_NEAR(plan.score_scale.value(), row.name == "t5" ? 1.0 : 1.0 / std::sqrt(8.0), 1e-12);
   }
   EXPECT_GE(names.size(), 7u);
   EXPECT_ERROR(encoding("ropee"), "\"ropee\"", "none, learned");

@@ -72,7 +72,7 @@ struct PositionPlan {
   std::optional<AnyRotaryTable> rotate_q;
   std::optional<AnyRotaryTable> rotate_k;  // only when keys stand elsewhere than queries
   std::optional<RelativeBias> bias;
-  double score_scale = 1.0;  // what q.k is multiplied by: 1/sqrt(D) for most, 1 for T5
+  std::optional<double> score_scale;  // what q.k is multiplied by; 1/sqrt(D) when not given. T5 has 1
 
   // The table that turns the keys, or nullptr.
   const AnyRotaryTable* key_rotation() const { return rotate_k ? &*rotate_k : rotate_q ? &*rotate_q : nullptr; }

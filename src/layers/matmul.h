@@ -1,0 +1,21 @@
+// Matrix products of layers, on the micro-kernel of attention. The order in which an element of c is summed depends on
+// the shapes alone, never on threads.
+//
+// Why not a BLAS: Debian's OpenBLAS reached half to two thirds of the FMA peak with AVX-512 where this reaches more
+// (docs/performance.md), threads itself with other bits, and would be a library more to install.
+#pragma once
+
+#include <span>
+
+#include "phasor/core/tensor.h"
+
+namespace phasor::detail {
+
+enum class Into { write, add };
+
+// c = a b + bias (of each column), or c += a b + bias. a is [M, K], b [K, N], c [M, N]; a and b may be stored by rows
+// or by columns (transposed views), c by rows. Memory of c is not that of a or b.
+void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c, Into into,
+            std::span<const float> bias = {});
+
+}  // namespace phasor::detail

@@ -1,0 +1,28 @@
+// What a kernel needs to know of a product, and of the part of it that one task makes.
+#pragma once
+
+#include <cstdint>
+
+#include "matmul.h"
+
+namespace phasor::detail {
+
+struct MatmulJob {
+  TensorView<const float, 2> a, b;
+  TensorView<float, 2> c;
+  Into into = Into::write;
+  const float* bias = nullptr;
+
+  std::int64_t depth() const { return a.shape[1]; }
+};
+
+struct MatmulBlock {
+  std::int64_t first_row = 0, rows = 0, first_column = 0, columns = 0;
+};
+
+// Stored so that a step along the given dimension is a step in memory.
+inline bool is_contiguous_along(const TensorView<const float, 2>& x, std::size_t dimension) {
+  return x.strides[dimension] == 1 || x.shape[dimension] <= 1;
+}
+
+}  // namespace phasor::detail
