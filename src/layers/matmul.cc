@@ -19,11 +19,8 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Steps of the depth made at once: a panel of b, 32 KiB, stays in the first-level cache while all rows of a pass.
-#ifndef KD
-#define KD 8192
-#endif
-constexpr size_t kDepth = HWY_MIN(512, KD / kPanel);
+// Steps of the depth made at once: all panels of b, and the rows of a, stay in the second-level cache.
+constexpr size_t kDepth = HWY_MIN(512, 16384 / kPanel);
 
 // Columns of b as panels, [panel][depth][kPanel], zeros past the last column.
 class PackedColumns {
@@ -68,26 +65,23 @@ class PackedColumns {
   float* memory_;
 };
 
-// Rows of a in place when stored by rows. Stored by columns, they are copied as [group of 6 rows][depth][6]: columns a
-// power of two apart would fall into the same few sets of the cache.
+// Rows of a: in place when stored by rows. Stored by columns they are copied, [tile][depth][kTileRows]: columns that
+// lie a power of two apart would fall into the same few sets of the cache.
 class RowsOfA {
  public:
   RowsOfA(const detail::MatmulJob& job, const detail::MatmulBlock& block, float* memory)
       : a_(job.a), first_(block.first_row), rows_(static_cast<size_t>(block.rows)), memory_(memory) {}
 
   static bool InPlace(const detail::MatmulJob& job) { return detail::is_contiguous_along(job.a, 1); }
+  static size_t Floats(size_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows * kDepth; }
 
   void Pack(int64_t first_step, size_t steps) {
-    for (size_t i = 0; i < rows_; i += kTileRows) {
-      const size_t count = HWY_MIN(kTileRows, rows_ - i);
-      const float* from = a_.data + (first_ + static_cast<int64_t>(i)) * a_.strides[0] + first_step * a_.strides[1];
-      float* to = memory_ + i * kDepth;
-      if (count == kTileRows)
-        for (size_t k = 0; k < steps; k++)
-          std::memcpy(to + k * kTileRows, from + static_cast<int64_t>(k) * a_.strides[1], kTileRows * sizeof(float));
-      else
-        for (size_t k = 0; k < steps; k++)
-          std::memcpy(to + k * kTileRows, from + static_cast<int64_t>(k) * a_.strides[1], count * sizeof(float));
+    const size_t whole = rows_ / kTileRows * kTileRows, rest = rows_ - whole;
+    for (size_t k = 0; k < steps; k++) {
+      const float* from = a_.data + first_ + (first_step + static_cast<int64_t>(k)) * a_.strides[1];
+      float* to = memory_ + k * kTileRows;
+      for (size_t i = 0; i < whole; i += kTileRows) std::memcpy(to + i * kDepth, from + i, kTileRows * sizeof(float));
+      std::memcpy(to + whole * kDepth, from + whole, rest * sizeof(float));
     }
   }
 
@@ -95,10 +89,7 @@ class RowsOfA {
     return {a_.data + (first_ + static_cast<int64_t>(i)) * a_.strides[0] + first_step,
             static_cast<size_t>(a_.strides[0])};
   }
-  ByColumns Packed(size_t i) const {
-    const size_t within = i % kTileRows;
-    return {memory_ + (i - within) * kDepth + within, kTileRows};
-  }
+  ByColumns Packed(size_t i) const { return {memory_ + i / kTileRows * kTileRows * kDepth + i % kTileRows, kTileRows}; }
 
  private:
   TensorView<const float, 2> a_;
@@ -162,7 +153,7 @@ void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulBlock& bloc
   const auto rows = static_cast<size_t>(block.rows), columns = static_cast<size_t>(block.columns);
   const bool in_place = RowsOfA::InPlace(job);
   PackedColumns b(job, block, arena.take((columns + kPanel - 1) / kPanel * kPanel * kDepth));
-  RowsOfA a(job, block, in_place ? nullptr : arena.take((rows + kTileRows) * kDepth));
+  RowsOfA a(job, block, in_place ? nullptr : arena.take(RowsOfA::Floats(rows)));
   const int64_t depth = job.depth();
   for (int64_t k = 0; k < depth || k == 0; k += kDepth) {
     const auto steps = static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kDepth), depth - k));
@@ -245,7 +236,7 @@ HWY_EXPORT(MultiplyFewRows);
 
 // Blocks of c, one a task. Rows in tiles of 6; columns in whole panels of any width; few rows are cut finer, since then
 // the time is that of reading b.
-constexpr std::int64_t kBlockRows = 384, kBlockColumns = 128, kFewRows = 4, kFewRowsColumns = 64;
+constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256, kFewRows = 4, kFewRowsColumns = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
 
