@@ -8,10 +8,11 @@
 #include <span>
 
 #include "phasor/core/tensor.h"
+#include "phasor/layers/into.h"
 
 namespace phasor::detail {
 
-enum class Into { write, add };
+using phasor::Into;
 
 // c = a b + bias (of each column), or c += a b + bias. a is [M, K], b [K, N], c [M, N]; a and b may be stored by rows
 // or by columns (transposed views), c by rows. Memory of c is not that of a or b.

@@ -1,0 +1,35 @@
+// y = x W^T + b, with W [outputs, inputs] as torch stores it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "phasor/core/tensor.h"
+#include "phasor/layers/into.h"
+#include "phasor/layers/weight.h"
+
+namespace phasor {
+
+class Linear {
+ public:
+  // With Init::normal a bias begins as zeros, with Init::fan_in as the weight does.
+  Linear(std::int64_t inputs, std::int64_t outputs, bool bias, InitialValues& initial);
+
+  std::int64_t inputs() const { return weight_.shape()[1]; }
+  std::int64_t outputs() const { return weight_.shape()[0]; }
+  Weight& weight() { return weight_; }
+  Weight& bias() { return bias_; }                                    // of size 0 when there is none
+  void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", "bias"
+
+  // x is [N, inputs], y [N, outputs]. Rows may lie apart, as parts of wider ones; y is not in the memory of x.
+  void forward(TensorView<const float, 2> x, TensorView<float, 2> y) const;
+
+  // Adds to the gradients of the weights. grad_x = grad_y W is written or added to; without data it is left out.
+  void backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
+                Into into = Into::write);
+
+ private:
+  Weight weight_, bias_;
+};
+
+}  // namespace phasor
