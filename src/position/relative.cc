@@ -118,6 +118,7 @@ constinit const Encoding kT5{
           const Tensor<float, 2>& table = only_parameter("t5", values, t5_shape(t5, placement.shape));
           PositionPlan plan;
           plan.bias = gather(table, placement, "t5", t5.max_distance, t5_entry(t5));
+          plan.score_scale = 1.0;
           return plan;
         },
     .lower_backward =

@@ -1,0 +1,38 @@
+// What a layer remembers of the tokens it has read, for decoding: keys and values, and for Gaussian tokens those of both
+// streams. Layers make it (make_cache) and add to it (decode).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "phasor/attention/kv_cache.h"
+
+namespace phasor {
+
+enum class CacheStorage { float32, bf16, f16 };
+
+struct LayerCacheConfig {
+  std::int64_t batch = 1;
+  std::int64_t capacity = 0;  // tokens of each sequence
+  CacheStorage storage = CacheStorage::float32;
+  CachedKeys keys = CachedKeys::rotated;  // unrotated: for dynamic NTK and LongRoPE
+};
+
+using AnyKvCache = std::variant<KvCache<float>, KvCache<bf16>, KvCache<f16>>;
+
+struct LayerCache {
+  AnyKvCache mean;
+  std::optional<AnyKvCache> spread{};  // keys: standard deviations; values: log variances
+
+  std::span<const std::int64_t> lengths() const;
+  std::int64_t longest() const;
+  CachedKeys keys() const;
+  void truncate(std::int64_t b, std::int64_t length);
+  void clear();
+};
+
+AnyKvCache make_kv_cache(const LayerCacheConfig& config, std::int64_t key_heads, std::int64_t head_dim);
+
+}  // namespace phasor

@@ -1,0 +1,31 @@
+// Two independent SwiGlus, one for each stream of Gaussian tokens; no weight is shared.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "phasor/layers/feed_forward.h"
+#include "phasor/layers/streams.h"
+
+namespace phasor {
+
+class W2FeedForward {
+ public:
+  struct Saved {
+    SwiGlu::Saved mean, log_variance;
+  };
+
+  W2FeedForward(std::int64_t channels, std::int64_t hidden, InitialValues& initial)
+      : mean_(channels, hidden, initial), log_variance_(channels, hidden, initial) {}
+
+  void list_weights(std::string_view prefix, NamedWeights& weights);  // mu, log_sigma
+
+  // As in SwiGlu, of [B, T, C].
+  void forward(const ConstStreams& x, const Streams& y, Saved* saved, Workspace& workspace) const;
+  void backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x, Workspace& workspace);
+
+ private:
+  SwiGlu mean_, log_variance_;
+};
+
+}  // namespace phasor

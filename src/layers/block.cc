@@ -1,0 +1,200 @@
+#include "phasor/layers/block.h"
+
+#include <string>
+
+#include "as_rows.h"
+#include "elementwise.h"
+
+namespace phasor {
+namespace {
+
+constexpr const char* kLayer = "Block";
+
+template <class T>
+TensorView<T, 2> rows(const char* name, const TensorView<T, 3>& x) {
+  return detail::as_rows(kLayer, name, x);
+}
+
+// to += from, each stream.
+void add(const ConstStreams& from, const Streams& to) {
+  detail::add_rows(rows("x", from.mean), rows("y", to.mean));
+  if (to.gaussian()) detail::add_rows(rows("x", from.log_variance), rows("y", to.log_variance));
+}
+
+template <class Tensors>
+Streams shaped_streams(Tensors& tensors, const Shape<3>& shape, bool gaussian) {
+  return {shaped(tensors.mean, shape), gaussian ? shaped(tensors.log_variance, shape) : TensorView<float, 3>()};
+}
+
+Streams take_streams(Workspace& workspace, const Shape<3>& shape, bool gaussian) {
+  return {workspace.take(shape), gaussian ? workspace.take(shape) : TensorView<float, 3>()};
+}
+
+// The layers of the standard block, which know one stream, called as those of W2 are.
+AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, const AttentionLayer*) {
+  return AttentionLayer({c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.attention_bias,
+                         c.qk_norm, c.rms_norm_eps, c.attention_dropout},
+                        initial);
+}
+
+W2AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, const W2AttentionLayer*) {
+  PHASOR_CHECK(!c.qk_norm && !c.attention_bias, "W2Block", "config: qk_norm or attention_bias given, expected neither");
+  return W2AttentionLayer(
+      {c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.attention_dropout}, initial);
+}
+
+void attend(const AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+            const AttentionOptions& options, const Streams& y, AttentionLayer::Saved* saved, Workspace& workspace,
+            TensorView<float, 4> weights) {
+  layer.forward({.query = x.mean}, plan, options, y.mean, saved, workspace, weights);
+}
+
+void attend(const W2AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+            const AttentionOptions& options, const Streams& y, W2AttentionLayer::Saved* saved, Workspace& workspace,
+            TensorView<float, 4> weights) {
+  layer.forward(x, plan, options, y, saved, workspace, weights);
+}
+
+void attend_backward(AttentionLayer& layer, const AttentionLayer::Saved& saved, const ConstStreams& grad_y,
+                     const Streams& grad_x, PlanGradient* grad_plan, Workspace& workspace) {
+  layer.backward(saved, grad_y.mean, {.query = grad_x.mean}, grad_plan, workspace);
+}
+
+void attend_backward(W2AttentionLayer& layer, const W2AttentionLayer::Saved& saved, const ConstStreams& grad_y,
+                     const Streams& grad_x, PlanGradient* grad_plan, Workspace& workspace) {
+  layer.backward(saved, grad_y, grad_x, grad_plan, workspace);
+}
+
+void decode_streams(const AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+                    const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
+  layer.decode(x.mean, plan, options, cache, y.mean, workspace);
+}
+
+void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+                    const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
+  layer.decode(x, plan, options, cache, y, workspace);
+}
+
+void feed(const SwiGlu& layer, const ConstStreams& x, const Streams& y, SwiGlu::Saved* saved, Workspace& workspace) {
+  layer.forward(rows("x", x.mean), rows("y", y.mean), saved, workspace);
+}
+
+void feed(const W2FeedForward& layer, const ConstStreams& x, const Streams& y, W2FeedForward::Saved* saved,
+          Workspace& workspace) {
+  layer.forward(x, y, saved, workspace);
+}
+
+void feed_backward(SwiGlu& layer, const SwiGlu::Saved& saved, const ConstStreams& grad_y, const Streams& grad_x,
+                   Workspace& workspace) {
+  layer.backward(saved, rows("grad_y", grad_y.mean), rows("grad_x", grad_x.mean), workspace);
+}
+
+void feed_backward(W2FeedForward& layer, const W2FeedForward::Saved& saved, const ConstStreams& grad_y,
+                   const Streams& grad_x, Workspace& workspace) {
+  layer.backward(saved, grad_y, grad_x, workspace);
+}
+
+}  // namespace
+
+StreamsNorm::StreamsNorm(std::int64_t channels, float eps, bool gaussian) : mean_(channels, eps) {
+  if (gaussian) log_variance_.emplace(channels, eps);
+}
+
+void StreamsNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
+  mean_.list_weights(std::string(prefix) + (log_variance_ ? "_mu" : ""), weights);
+  if (log_variance_) log_variance_->list_weights(std::string(prefix) + "_log_sigma", weights);
+}
+
+void StreamsNorm::forward(const ConstStreams& x, const Streams& y, Saved* saved) const {
+  mean_.forward(rows("x", x.mean), rows("y", y.mean), saved ? &saved->mean : nullptr);
+  if (log_variance_)
+    log_variance_->forward(rows("x", x.log_variance), rows("y", y.log_variance), saved ? &saved->log_variance : nullptr);
+}
+
+void StreamsNorm::backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x, Workspace& workspace,
+                           Into into) {
+  mean_.backward(saved.mean, rows("grad_y", grad_y.mean), rows("grad_x", grad_x.mean), workspace, into);
+  if (log_variance_)
+    log_variance_->backward(saved.log_variance, rows("grad_y", grad_y.log_variance),
+                            rows("grad_x", grad_x.log_variance), workspace, into);
+}
+
+template <class Attention, class FeedForward>
+PreNormBlock<Attention, FeedForward>::PreNormBlock(const BlockConfig& config, InitialValues& initial)
+    : config_(config),
+      attention_norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps), kGaussian),
+      ffn_norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps), kGaussian),
+      attention_(make_attention(config, initial, static_cast<const Attention*>(nullptr))),
+      ffn_(config.hidden_size, config.intermediate_size, initial) {}
+
+template <class Attention, class FeedForward>
+void PreNormBlock<Attention, FeedForward>::list_weights(std::string_view prefix, NamedWeights& weights) {
+  attention_norm_.list_weights(weight_path(prefix, "attention_norm"), weights);
+  attention_.list_weights(weight_path(prefix, "attention"), weights);
+  ffn_norm_.list_weights(weight_path(prefix, "ffn_norm"), weights);
+  ffn_.list_weights(weight_path(prefix, "ffn"), weights);
+}
+
+// attend(normed x, result, attention's Saved) is what forward and decode do differently.
+template <class Attention, class FeedForward>
+template <class Attend>
+void PreNormBlock<Attention, FeedForward>::run(const ConstStreams& x, const Streams& y, Saved* saved,
+                                               Workspace& workspace, const Attend& attend) const {
+  PHASOR_CHECK(x.gaussian() == kGaussian && y.gaussian() == kGaussian, kLayer, "x, y: ",
+               kGaussian ? "of one stream, expected two" : "of two streams, expected one");
+  const Workspace::Scope scope(workspace);
+  const Shape<3>& shape = x.mean.shape;
+  const auto place = [&](StreamTensors Saved::*tensors) {
+    return saved ? shaped_streams(saved->*tensors, shape, kGaussian) : take_streams(workspace, shape, kGaussian);
+  };
+  const Streams normed = place(&Saved::normed), middle = place(&Saved::middle);
+  const Streams normed_middle = place(&Saved::normed_middle);
+  attention_norm_.forward(x, normed, saved ? &saved->attention_norm : nullptr);
+  attend(normed, middle, saved ? &saved->attention : nullptr);
+  add(x, middle);
+  ffn_norm_.forward(middle, normed_middle, saved ? &saved->ffn_norm : nullptr);
+  feed(ffn_, normed_middle, y, saved ? &saved->ffn : nullptr, workspace);
+  add(middle, y);
+}
+
+template <class Attention, class FeedForward>
+void PreNormBlock<Attention, FeedForward>::forward(const ConstStreams& x, const PositionPlan& plan,
+                                                   const AttentionOptions& options, const Streams& y, Saved* saved,
+                                                   Workspace& workspace, TensorView<float, 4> weights) const {
+  run(x, y, saved, workspace, [&](const Streams& normed, const Streams& middle, typename Attention::Saved* to) {
+    attend(attention_, normed, plan, options, middle, to, workspace, weights);
+  });
+}
+
+template <class Attention, class FeedForward>
+void PreNormBlock<Attention, FeedForward>::decode(const ConstStreams& x, const PositionPlan& plan,
+                                                  const AttentionOptions& options, LayerCache& cache, const Streams& y,
+                                                  Workspace& workspace) const {
+  run(x, y, nullptr, workspace, [&](const Streams& normed, const Streams& middle, typename Attention::Saved*) {
+    decode_streams(attention_, normed, plan, options, cache, middle, workspace);
+  });
+}
+
+// With g the gradient of y, that of h is g + norm'(ffn'(g)), and that of x is the same with attention: both are made in
+// grad_x.
+template <class Attention, class FeedForward>
+void PreNormBlock<Attention, FeedForward>::backward(const Saved& saved, const ConstStreams& grad_y,
+                                                    const Streams& grad_x, PlanGradient* grad_plan,
+                                                    Workspace& workspace) {
+  PHASOR_CHECK(saved.attention.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
+  const Workspace::Scope scope(workspace);
+  const Shape<3>& shape = saved.middle.mean.shape();
+  PHASOR_CHECK(grad_y.mean.shape == shape && grad_x.mean.shape == shape, kLayer, "grad_y, grad_x: ",
+               shape_text(grad_y.mean.shape), " and ", shape_text(grad_x.mean.shape), ", expected ", shape_text(shape));
+  const Streams inner = take_streams(workspace, shape, kGaussian);
+  feed_backward(ffn_, saved.ffn, grad_y, inner, workspace);
+  ffn_norm_.backward(saved.ffn_norm, inner, grad_x, workspace);
+  add(grad_y, grad_x);
+  attend_backward(attention_, saved.attention, grad_x, inner, grad_plan, workspace);
+  attention_norm_.backward(saved.attention_norm, inner, grad_x, workspace, Into::add);
+}
+
+template class PreNormBlock<AttentionLayer, SwiGlu>;
+template class PreNormBlock<W2AttentionLayer, W2FeedForward>;
+
+}  // namespace phasor

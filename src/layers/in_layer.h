@@ -1,0 +1,18 @@
+// Errors of what a layer calls, with the layer's name before them: "[AttentionLayer] [attention_forward] mask: ...".
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace phasor::detail {
+
+template <class Call>
+void in_layer(const char* layer, const Call& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("[" + std::string(layer) + "] " + error.what());
+  }
+}
+
+}  // namespace phasor::detail
