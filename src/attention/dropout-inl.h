@@ -1,4 +1,4 @@
-// Dropout in lanes: Philox (phasor/core/random.h) for kPanel queries at once.
+// Dropout in lanes, for kPanel queries at once.
 #if defined(PHASOR_ATTENTION_DROPOUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_ATTENTION_DROPOUT_INL_H_
 #undef PHASOR_ATTENTION_DROPOUT_INL_H_
@@ -10,56 +10,12 @@
 #include <cstdint>
 
 #include "scores-inl.h"
+#include "simd/philox-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using WordTag = hn::RebindToUnsigned<FloatTag>;
-using WordVec = hn::Vec<WordTag>;
-
-struct WideProduct {
-  WordVec high, low;
-};
-
-#if HWY_TARGET == HWY_SCALAR
-HWY_INLINE WideProduct MultiplyWide(WordVec a, uint32_t b) {
-  const WordTag d;
-  const uint64_t product = static_cast<uint64_t>(hn::GetLane(a)) * b;
-  return {hn::Set(d, static_cast<uint32_t>(product >> 32)), hn::Set(d, static_cast<uint32_t>(product))};
-}
-#else
-HWY_INLINE WideProduct MultiplyWide(WordVec a, uint32_t b) {
-  const WordTag d;
-  const hn::RepartitionToWide<WordTag> wide;
-  const WordVec factor = hn::Set(d, b);
-  const auto even = hn::MulEven(a, factor);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), factor);
-  return {hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even))),
-          hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even))};
-}
-#endif
-
-struct Words {
-  WordVec x0, x1, x2, x3;
-};
-
-// Philox::block of counters (query << 32 | key_group), a query in each lane.
-HWY_INLINE Words PhiloxBlocks(uint64_t seed, uint64_t stream, WordVec query, uint32_t key_group) {
-  const WordTag d;
-  Words w{hn::Set(d, key_group), query, hn::Set(d, static_cast<uint32_t>(stream)),
-          hn::Set(d, static_cast<uint32_t>(stream >> 32))};
-  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; round++) {
-    const WideProduct a = MultiplyWide(w.x0, 0xD2511F53u), b = MultiplyWide(w.x2, 0xCD9E8D57u);
-    w = {hn::Xor(hn::Xor(b.high, w.x1), hn::Set(d, key0)), b.low, hn::Xor(hn::Xor(a.high, w.x3), hn::Set(d, key1)),
-         a.low};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return w;
-}
 
 // factors[i][lane]: 0 for a dropped weight, 1 / (1 - rate) for others; row i is key first_key + i of the tensor. Four
 // consecutive keys share a block of random numbers.
@@ -76,7 +32,7 @@ inline HWY_NOINLINE void DropoutFactors(const Scoring& scoring, const QueryPanel
   for (size_t v = 0; v < panel.vectors; v++) {
     const WordVec query = hn::Iota(dw, static_cast<uint32_t>(static_cast<size_t>(panel.first_query) + v * kLanes));
     for (uint64_t group = begin / 4; group * 4 < end; group++) {
-      const Words words = PhiloxBlocks(dropout.seed, stream, query, static_cast<uint32_t>(group));
+      const Words words = PhiloxBlocks(dropout.seed, stream, query, hn::Set(dw, static_cast<uint32_t>(group)));
       const auto store = [&](uint64_t key, WordVec word) HWY_ATTR {
         if (key < begin || key >= end) return;
         const auto dropped = hn::RebindMask(d, hn::Lt(word, threshold));

@@ -33,12 +33,19 @@ void Linear::forward(TensorView<const float, 2> x, TensorView<float, 2> y) const
 
 void Linear::backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
                       Into into) {
+  if (grad_x.data) backward_input(grad_y, grad_x, into);
+  backward_weights(x, grad_y);
+}
+
+void Linear::backward_input(TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x, Into into) const {
+  detail::check_rows(kLayer, "grad_y", grad_y, detail::kAnyCount, outputs());
+  detail::check_rows(kLayer, "grad_x", grad_x, grad_y.shape[0], inputs());
+  detail::matmul(grad_y, weight_.matrix(), grad_x, into);
+}
+
+void Linear::backward_weights(TensorView<const float, 2> x, TensorView<const float, 2> grad_y) {
   detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs());
   detail::check_rows(kLayer, "grad_y", grad_y, x.shape[0], outputs());
-  if (grad_x.data) {
-    detail::check_rows(kLayer, "grad_x", grad_x, x.shape[0], inputs());
-    detail::matmul(grad_y, weight_.matrix(), grad_x, into);
-  }
   detail::matmul(grad_y.transposed(0, 1), x, weight_.gradient_matrix(), Into::add);
   if (bias_.size() > 0) detail::add_column_sums(grad_y, bias_.gradient().data());
 }

@@ -24,20 +24,15 @@ HWY_INLINE V AtLeast(D /*d*/, V bound, V x) {
 #endif
 }
 
-// 2^x for x < 128, to 0.9 ulp; exactly 0 from -100.5 down; NaN stays NaN. Hidden scores (-infinity) vanish so, and no
-// weight is so small that products with it become subnormal, which costs some processors a hundred cycles each.
-//
-// x = n + f with |f| <= 1/2: adding 1.5 * 2^23 + 101 rounds x and leaves n + 101 in the low bits of the sum. Shifted
-// into the exponent that is 2^(n - 26), and 0 at n = -101. The polynomial, the minimax one of degree 6 for 2^f, carries
-// the factor 2^26.
+// Added to x, it rounds x to a whole number n and leaves n + 101 in the low bits of the sum.
+constexpr float kExponentMagic = 12582912.0f + 101.0f;  // 1.5 * 2^23 + 101
+
+// 2^(n + f) for n >= -101 and |f| <= 1/2, where `shifted` is n + kExponentMagic: shifted into the exponent that is
+// 2^(n - 26), and 0 at n = -101. The polynomial, the minimax one of degree 6 for 2^f, carries the factor 2^26.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Exp2(D d, V x) {
+HWY_INLINE V Exp2OfParts(D d, V shifted, V f) {
   const hn::RebindToSigned<D> di;
   constexpr float kScale = 0x1p26f;
-  x = AtLeast(d, hn::Set(d, -101.0f), x);
-  const V magic = hn::Set(d, 12582912.0f + 101.0f);
-  const V shifted = hn::Add(x, magic);
-  const V f = hn::Sub(x, hn::Sub(shifted, magic));
   V p = hn::Set(d, kScale * 0.000153458124f);
   p = hn::MulAdd(p, f, hn::Set(d, kScale * 0.00133999309f));
   p = hn::MulAdd(p, f, hn::Set(d, kScale * 0.00961848907f));
@@ -46,6 +41,16 @@ HWY_INLINE V Exp2(D d, V x) {
   p = hn::MulAdd(p, f, hn::Set(d, kScale * 0.693147182f));
   p = hn::MulAdd(p, f, hn::Set(d, kScale * 1.0f));
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+}
+
+// 2^x for x < 128, to 0.9 ulp; exactly 0 from -100.5 down; NaN stays NaN. Hidden scores (-infinity) vanish so, and no
+// weight is so small that products with it become subnormal, which costs some processors a hundred cycles each.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp2(D d, V x) {
+  x = AtLeast(d, hn::Set(d, -101.0f), x);
+  const V magic = hn::Set(d, kExponentMagic);
+  const V shifted = hn::Add(x, magic);
+  return Exp2OfParts(d, shifted, hn::Sub(x, hn::Sub(shifted, magic)));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -28,6 +28,10 @@ class Linear {
   void backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
                 Into into = Into::write);
 
+  // The two halves of backward, for a caller that has x only after it has grad_x.
+  void backward_input(TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x, Into into = Into::write) const;
+  void backward_weights(TensorView<const float, 2> x, TensorView<const float, 2> grad_y);
+
  private:
   Weight weight_, bias_;
 };

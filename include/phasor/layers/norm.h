@@ -1,0 +1,79 @@
+// Normalisation of rows of C channels. With 1/rms = 1 / sqrt(mean(x^2) + eps), or with the mean m of the row and
+// 1 / sqrt(mean((x - m)^2) + eps):
+//
+//   RmsNorm    y = weight * x / rms          (Zhang, Sennrich 2019)
+//   LayerNorm  y = weight * (x - m) / deviation + bias   (Ba, Kiros, Hinton 2016)
+//
+// Rows may lie apart: heads of q and k are normalised as [B * T * H, D].
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "phasor/core/dtype.h"
+#include "phasor/core/tensor.h"
+#include "phasor/layers/into.h"
+#include "phasor/layers/weight.h"
+#include "phasor/layers/workspace.h"
+
+namespace phasor {
+
+// What the gradient of a norm needs: its input, which the caller keeps, and two numbers of each row.
+struct NormSaved {
+  TensorView<const float, 2> x{};
+  Tensor<float, 1> mean, inverse;  // the mean stays empty in RmsNorm
+};
+
+// Where a normalised value is rounded to 16-bit storage. Floats are the same in both.
+enum class NormRounding {
+  before_weight,  // then multiplied by the weight and rounded again: Llama, Qwen3, the W2 transformer
+  after_weight,   // once, at the end: MiniMind, Gemma
+};
+
+class RmsNorm {
+ public:
+  using Saved = NormSaved;
+
+  explicit RmsNorm(std::int64_t channels, float eps = 1e-6f, NormRounding rounding = NormRounding::before_weight);
+
+  std::int64_t channels() const { return weight_.size(); }
+  Weight& weight() { return weight_; }
+  void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", ones at first
+
+  // y may be x itself, unless x is saved for a gradient.
+  void forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved = nullptr) const;
+  void forward(TensorView<const bf16, 2> x, TensorView<bf16, 2> y) const;
+  void forward(TensorView<const f16, 2> x, TensorView<f16, 2> y) const;
+
+  // Adds to the gradient of the weight. grad_x is written or added to; it may be grad_y itself when written.
+  void backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
+                Workspace& workspace, Into into = Into::write);
+
+ private:
+  Weight weight_;
+  float eps_;
+  NormRounding rounding_;
+};
+
+class LayerNorm {
+ public:
+  using Saved = NormSaved;
+
+  explicit LayerNorm(std::int64_t channels, float eps = 1e-5f);
+
+  std::int64_t channels() const { return weight_.size(); }
+  Weight& weight() { return weight_; }
+  Weight& bias() { return bias_; }
+  void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", ones; "bias", zeros
+
+  // As in RmsNorm.
+  void forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved = nullptr) const;
+  void backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
+                Workspace& workspace, Into into = Into::write);
+
+ private:
+  Weight weight_, bias_;
+  float eps_;
+};
+
+}  // namespace phasor

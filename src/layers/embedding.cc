@@ -1,0 +1,65 @@
+#include "phasor/layers/embedding.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "elementwise.h"
+#include "phasor/core/parallel.h"
+#include "row_tasks.h"
+
+namespace phasor {
+namespace {
+
+constexpr const char* kLayer = "Embedding";
+
+}  // namespace
+
+Embedding::Embedding(std::int64_t vocabulary, std::int64_t channels, InitialValues& initial) {
+  PHASOR_CHECK(vocabulary > 0 && channels > 0, kLayer, "vocabulary, channels: ", vocabulary, ", ", channels,
+               ", expected above 0");
+  weight_ = Weight({vocabulary, channels});
+  initial.fill_normal(weight_.value(), initial.init() == Init::normal ? 0.02f : 1.0f);
+}
+
+void Embedding::list_weights(std::string_view prefix, NamedWeights& weights) {
+  weights.push_back({weight_path(prefix, "weight"), &weight_});
+}
+
+void Embedding::check(TensorView<const std::int32_t, 2> tokens, const char* name, TensorView<const float, 3> y) const {
+  const Shape<3> expected{tokens.shape[0], tokens.shape[1], channels()};
+  PHASOR_CHECK(y.shape == expected, kLayer, name, ": ", shape_text(y.shape), ", expected ", shape_text(expected));
+  PHASOR_CHECK(y.has_contiguous_rows(), kLayer, name, ": last stride ", y.strides[2], ", expected 1");
+  for (std::int64_t b = 0; b < tokens.shape[0]; b++)
+    for (std::int64_t t = 0; t < tokens.shape[1]; t++)
+      PHASOR_CHECK(tokens(b, t) >= 0 && tokens(b, t) < vocabulary(), kLayer, "tokens: ", tokens(b, t), " at [", b, ", ",
+                   t, "], expected 0 to ", vocabulary() - 1);
+}
+
+void Embedding::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y) const {
+  check(tokens, "y", y);
+  const TensorView<const float, 2> table = weight_.matrix();
+  const std::int64_t length = tokens.shape[1], width = channels();
+  detail::for_each_rows(tokens.size(), width, [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t n = first; n < first + count; n++) {
+      const std::int64_t b = n / length, t = n % length;
+      std::memcpy(&y(b, t, 0), &table(tokens(b, t), 0), static_cast<std::size_t>(width) * sizeof(float));
+    }
+  });
+}
+
+// A task has some channels of all tokens, so each sum is made in one order.
+void Embedding::backward(TensorView<const std::int32_t, 2> tokens, TensorView<const float, 3> grad_y) {
+  check(tokens, "grad_y", grad_y);
+  constexpr std::int64_t kStripe = 128;
+  const TensorView<float, 2> gradient = weight_.gradient_matrix();
+  const std::int64_t width = channels();
+  const auto add = detail::row_adder();
+  parallel_for((width + kStripe - 1) / kStripe, [&](std::int64_t task) {
+    const std::int64_t first = task * kStripe, count = std::min(kStripe, width - first);
+    for (std::int64_t b = 0; b < tokens.shape[0]; b++)
+      for (std::int64_t t = 0; t < tokens.shape[1]; t++)
+        add(&grad_y(b, t, first), &gradient(tokens(b, t), first), count);
+  });
+}
+
+}  // namespace phasor
