@@ -63,8 +63,8 @@ void AttentionLayer::list_weights(std::string_view prefix, NamedWeights& weights
 
 void AttentionLayer::check_inputs(const AttentionInputs& inputs, const Shape<3>& y) const {
   const Shape<3>&query = inputs.query.shape, &key = inputs.keys().shape;
-  PHASOR_CHECK(query[2] == heads_.channels, kLayer, "query: ", shape_text(query), ", expected [B, T, ",
-               heads_.channels, "]");
+  PHASOR_CHECK(query[2] == heads_.channels, kLayer, "query: ", shape_text(query), ", expected [B, T, ", heads_.channels,
+               "]");
   PHASOR_CHECK(key[0] == query[0] && key[2] == heads_.channels, kLayer, "key: ", shape_text(key), ", expected [",
                query[0], ", S, ", heads_.channels, "]");
   PHASOR_CHECK(inputs.values().shape == key, kLayer, "value: ", shape_text(inputs.values().shape),
@@ -99,16 +99,15 @@ void AttentionLayer::forward(const AttentionInputs& inputs, const PositionPlan& 
   project(inputs, to, saved);
   AttentionOutput<float> output{.out = by_heads(to.heads), .weights = weights};
   if (saved) output.lse = shaped(saved->lse, {query[0], heads_.heads, query[1]});
-  detail::in_layer(kLayer, [&] {
-    attention_forward(by_heads(to.seen_q()), by_heads(to.seen_k()), by_heads(to.v), output, all);
-  });
+  detail::in_layer(
+      kLayer, [&] { attention_forward(by_heads(to.seen_q()), by_heads(to.seen_k()), by_heads(to.v), output, all); });
   if (saved) saved->inputs = inputs, saved->plan = &plan, saved->options = all;
   projections_.forward_out(to.heads, y);
 }
 
 void AttentionLayer::backward(const Saved& saved, TensorView<const float, 3> grad_y,
-                              const AttentionInputGradients& grad_inputs, PlanGradient* grad_plan,
-                              Workspace& workspace, TensorView<float, 4> grad_mask) {
+                              const AttentionInputGradients& grad_inputs, PlanGradient* grad_plan, Workspace& workspace,
+                              TensorView<float, 4> grad_mask) {
   PHASOR_CHECK(saved.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
   PHASOR_CHECK(grad_y.shape == saved.inputs.query.shape, kLayer, "grad_y: ", shape_text(grad_y.shape), ", expected ",
                shape_text(saved.inputs.query.shape));
@@ -157,10 +156,10 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PositionPlan& pl
   all.causal = true;
   all.rotate_k = rotation.of_all_keys;
   const auto attend = [&](auto& keys_and_values) {
-        keys_and_values.append(TensorView<const float, 4>(by_heads(to.seen_k())),
-                               TensorView<const float, 4>(by_heads(to.v)), rotation.of_new_keys);
-        attention_forward(TensorView<const float, 4>(by_heads(to.seen_q())), keys_and_values,
-                          AttentionOutput<float>{.out = by_heads(to.heads)}, all);
+    keys_and_values.append(TensorView<const float, 4>(by_heads(to.seen_k())),
+                           TensorView<const float, 4>(by_heads(to.v)), rotation.of_new_keys);
+    attention_forward(TensorView<const float, 4>(by_heads(to.seen_q())), keys_and_values,
+                      AttentionOutput<float>{.out = by_heads(to.heads)}, all);
   };
   detail::in_layer(kLayer, [&] { std::visit(attend, cache.mean); });
   projections_.forward_out(to.heads, y);

@@ -108,7 +108,8 @@ void StreamsNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
 void StreamsNorm::forward(const ConstStreams& x, const Streams& y, Saved* saved) const {
   mean_.forward(rows("x", x.mean), rows("y", y.mean), saved ? &saved->mean : nullptr);
   if (log_variance_)
-    log_variance_->forward(rows("x", x.log_variance), rows("y", y.log_variance), saved ? &saved->log_variance : nullptr);
+    log_variance_->forward(rows("x", x.log_variance), rows("y", y.log_variance),
+                           saved ? &saved->log_variance : nullptr);
 }
 
 void StreamsNorm::backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x, Workspace& workspace,
@@ -140,8 +141,8 @@ template <class Attention, class FeedForward>
 template <class Attend>
 void PreNormBlock<Attention, FeedForward>::run(const ConstStreams& x, const Streams& y, Saved* saved,
                                                Workspace& workspace, const Attend& attend) const {
-  PHASOR_CHECK(x.gaussian() == kGaussian && y.gaussian() == kGaussian, kLayer, "x, y: ",
-               kGaussian ? "of one stream, expected two" : "of two streams, expected one");
+  PHASOR_CHECK(x.gaussian() == kGaussian && y.gaussian() == kGaussian, kLayer,
+               "x, y: ", kGaussian ? "of one stream, expected two" : "of two streams, expected one");
   const Workspace::Scope scope(workspace);
   const Shape<3>& shape = x.mean.shape;
   const auto place = [&](StreamTensors Saved::*tensors) {
@@ -184,8 +185,9 @@ void PreNormBlock<Attention, FeedForward>::backward(const Saved& saved, const Co
   PHASOR_CHECK(saved.attention.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
   const Workspace::Scope scope(workspace);
   const Shape<3>& shape = saved.middle.mean.shape();
-  PHASOR_CHECK(grad_y.mean.shape == shape && grad_x.mean.shape == shape, kLayer, "grad_y, grad_x: ",
-               shape_text(grad_y.mean.shape), " and ", shape_text(grad_x.mean.shape), ", expected ", shape_text(shape));
+  PHASOR_CHECK(grad_y.mean.shape == shape && grad_x.mean.shape == shape, kLayer,
+               "grad_y, grad_x: ", shape_text(grad_y.mean.shape), " and ", shape_text(grad_x.mean.shape), ", expected ",
+               shape_text(shape));
   const Streams inner = take_streams(workspace, shape, kGaussian);
   feed_backward(ffn_, saved.ffn, grad_y, inner, workspace);
   ffn_norm_.backward(saved.ffn_norm, inner, grad_x, workspace);

@@ -33,9 +33,12 @@ AnyKvCache make_kv_cache(const LayerCacheConfig& config, std::int64_t key_heads,
                             .channels = head_dim,
                             .keys = config.keys};
   switch (config.storage) {
-    case CacheStorage::bf16: return KvCache<bf16>(cache);
-    case CacheStorage::f16: return KvCache<f16>(cache);
-    case CacheStorage::float32: break;
+    case CacheStorage::bf16:
+      return KvCache<bf16>(cache);
+    case CacheStorage::f16:
+      return KvCache<f16>(cache);
+    case CacheStorage::float32:
+      break;
   }
   return KvCache<float>(cache);
 }

@@ -31,7 +31,8 @@ CacheRotation cache_rotation(const char* layer, CachedKeys keys, const PositionP
   if (keys == CachedKeys::rotated) {
     rotation.of_new_keys = *plan.rotate_q;
   } else {
-    PHASOR_CHECK(plan.rotate_k, layer, "plan.rotate_k: absent, expected a row for every token of a cache of unrotated keys");
+    PHASOR_CHECK(plan.rotate_k, layer,
+                 "plan.rotate_k: absent, expected a row for every token of a cache of unrotated keys");
     rotation.of_all_keys = *plan.rotate_k;
   }
   return rotation;

@@ -73,8 +73,8 @@ void W2AttentionLayer::list_weights(std::string_view prefix, NamedWeights& weigh
 
 void W2AttentionLayer::check_streams(const ConstStreams& x, const ConstStreams& y) const {
   const Shape<3>& shape = x.mean.shape;
-  PHASOR_CHECK(shape[2] == heads_.channels, kLayer, "mean: ", shape_text(shape), ", expected [B, T, ",
-               heads_.channels, "]");
+  PHASOR_CHECK(shape[2] == heads_.channels, kLayer, "mean: ", shape_text(shape), ", expected [B, T, ", heads_.channels,
+               "]");
   const auto check = [&](const char* name, const Shape<3>& given) {
     PHASOR_CHECK(given == shape, kLayer, name, ": ", shape_text(given), ", expected that of mean, ", shape_text(shape));
   };
@@ -132,10 +132,10 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
   double grad_tau = 0;
   const auto seen = [](const Tensor<float, 4>& a, const Tensor<float, 4>& b) { return by_heads(a.view(), b.view()); };
   detail::in_layer(kLayer, [&] {
-    w2_attention_backward(
-        seen(mean.q, spread.q), seen(mean.k, spread.k), seen(mean.v, spread.v), tau(),
-        {seen(mean.heads, spread.heads), saved.lse.view(), grad.heads()},
-        {.q = grad.q(), .k = grad.k(), .v = grad.v(), .tau = &grad_tau, .relative_bias = grad_bias}, saved.options);
+    w2_attention_backward(seen(mean.q, spread.q), seen(mean.k, spread.k), seen(mean.v, spread.v), tau(),
+                          {seen(mean.heads, spread.heads), saved.lse.view(), grad.heads()},
+                          {.q = grad.q(), .k = grad.k(), .v = grad.v(), .tau = &grad_tau, .relative_bias = grad_bias},
+                          saved.options);
   });
   tau_.gradient()[0] += static_cast<float>(grad_tau);
   detail::add_bias_gradient(grad_bias, grad_plan);

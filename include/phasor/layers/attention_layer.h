@@ -1,8 +1,8 @@
 // Attention as a layer: projections, optional norms of q and k, the positions of a plan, the fused kernel.
 //
-//   AttentionLayer layer({.hidden_size = 512, .num_attention_heads = 8, .num_key_value_heads = 2, .qk_norm = true}, initial);
-//   layer.forward({.query = x}, plan, {.causal = true}, y, &saved, workspace);
-//   layer.backward(saved, grad_y, {.query = grad_x}, &plan_gradient, workspace);
+//   AttentionLayer layer({.hidden_size = 512, .num_attention_heads = 8, .num_key_value_heads = 2, .qk_norm = true},
+//   initial); layer.forward({.query = x}, plan, {.causal = true}, y, &saved, workspace); layer.backward(saved, grad_y,
+//   {.query = grad_x}, &plan_gradient, workspace);
 //
 // Positions come in as a plan, whatever encoding made it; scale, rotation and relative bias of the options are the
 // plan's. Masks, lengths, window and softcap are the caller's.
@@ -39,8 +39,8 @@ class AttentionLayer {
     AttentionInputs inputs{};
     const PositionPlan* plan = nullptr;  // the caller keeps it, and what the options refer to
     AttentionOptions options{};
-    Tensor<float, 4> q, k, v;                // as projected, [B, T, H, D] and [B, S, G, D]
-    Tensor<float, 4> normed_q, normed_k;     // with qk_norm
+    Tensor<float, 4> q, k, v;             // as projected, [B, T, H, D] and [B, S, G, D]
+    Tensor<float, 4> normed_q, normed_k;  // with qk_norm
     RmsNorm::Saved q_norm, k_norm;
     Tensor<float, 4> heads;  // results, [B, T, H, D]
     Tensor<float, 3> lse;    // [B, H, T]

@@ -2,8 +2,8 @@
 //
 //   h = x + attention(norm(x)),  y = h + feed_forward(norm(h))
 //
-// for each stream, with RmsNorms and SwiGlus of its own; attention is what joins the two streams of W2Block. Both blocks
-// have one interface, so models are written once.
+// for each stream, with RmsNorms and SwiGlus of its own; attention is what joins the two streams of W2Block. Both
+// blocks have one interface, so models are written once.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a layer remembers of the tokens it has read, for decoding: keys and values, and for Gaussian tokens those of both
-// streams. Layers make it (make_cache) and add to it (decode).
+// What a layer remembers of the tokens it has read, for decoding: keys and values, and for Gaussian tokens those of
+// both streams. Layers make it (make_cache) and add to it (decode).
 #pragma once
 
 #include <cstdint>
