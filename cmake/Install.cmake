@@ -12,7 +12,7 @@ endforeach()
 add_library(phasor_all INTERFACE)
 add_library(phasor::phasor ALIAS phasor_all)
 target_include_directories(phasor_all INTERFACE ${umbrella_links})
-target_link_libraries(phasor_all INTERFACE phasor_attention)
+target_link_libraries(phasor_all INTERFACE phasor_layers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/phasor)
 configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake

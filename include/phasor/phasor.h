@@ -1,4 +1,4 @@
-// All public headers.
+// All public headers of the components that are installed.
 #pragma once
 
 #include "phasor/attention/attention.h"
@@ -22,3 +22,17 @@
 #include "phasor/position/rotary.h"
 #include "phasor/position/sinusoidal.h"
 #include "phasor/version.h"
+
+#if __has_include("phasor/layers/block.h")
+#include "phasor/layers/attention_layer.h"
+#include "phasor/layers/block.h"
+#include "phasor/layers/dropout.h"
+#include "phasor/layers/embedding.h"
+#include "phasor/layers/feed_forward.h"
+#include "phasor/layers/linear.h"
+#include "phasor/layers/loss.h"
+#include "phasor/layers/norm.h"
+#include "phasor/layers/positions.h"
+#include "phasor/layers/w2_attention_layer.h"
+#include "phasor/layers/w2_feed_forward.h"
+#endif

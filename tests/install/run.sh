@@ -52,7 +52,12 @@ install "$work/core-only" core
 works "$work/core-only" core
 fails "$work/core-only" position
 
-install "$work/all" core position attention
-works "$work/all" position
+install "$work/attention" core position attention
+works "$work/attention" position
+works "$work/attention" attention
+fails "$work/attention" layers
+
+install "$work/all" core position attention layers
 works "$work/all" attention
+works "$work/all" layers
 fails "$work/all" no_such_part

@@ -30,5 +30,6 @@ inline Check equal(std::string name, const std::string& found, const std::string
 }
 
 std::vector<Check> position_checks();
+std::vector<Check> layer_checks();
 
 }  // namespace phasor::tool

@@ -1,6 +1,7 @@
 // phasor verify: does this build, on this machine, compute what it should?
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "check.h"
 #include "commands.h"
@@ -13,7 +14,8 @@ namespace {
 
 void verify() {
   std::printf("phasor %s, SIMD target %s, %d threads\n\n", PHASOR_VERSION, simd_target().c_str(), num_threads());
-  const std::vector<Check> checks = position_checks();
+  std::vector<Check> checks = position_checks();
+  std::ranges::move(layer_checks(), std::back_inserter(checks));
   Table table({"check", "found", "expected", "result"});
   for (const Check& check : checks)
     table.add({check.name, check.found, check.expected, check.passed ? "PASSED" : "FAILED"});
