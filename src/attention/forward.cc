@@ -157,27 +157,19 @@ class ForwardBlock {
   // Divides by the sums, the sink's share included, and stores out and log-sum-exp.
   void Finish(const QueryPanel& panel) {
     for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
-    for (size_t stream = 0; stream < streams_; stream++) {
-      MultiplyLanes(factor_ + LaneOf(panel), OutOf(panel, stream));
+    for (size_t stream = 0; stream < streams_; stream++)
       StoreRows(panel, OutOf(panel, stream), stream == 0 ? forward_.output->out : forward_.output->second_out);
-    }
-  }
-
-  void MultiplyLanes(const float* HWY_RESTRICT factor, float* HWY_RESTRICT out) const {
-    const FloatTag d;
-    for (size_t c = 0; c < value_channels_; c++)
-      for (size_t v = 0; v < kPanel; v += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, out + c * kPanel + v)), d, out + c * kPanel + v);
   }
 
   void StoreRows(const QueryPanel& panel, const float* out, const detail::AnyOutput& to) {
     const int64_t b = block_.sequence->batch, count = static_cast<int64_t>(panel.count);
+    const float* factor = factor_ + LaneOf(panel);
     if (HoldsWholePanels(to.shape, to.type, count)) {
-      PanelToRows(out, value_channels_, &to.as<float>()(b, block_.head, panel.first_query, 0),
+      PanelToRows(out, value_channels_, factor, &to.as<float>()(b, block_.head, panel.first_query, 0),
                   static_cast<size_t>(to.strides[2]));
       return;
     }
-    PanelToRows(out, value_channels_, out_rows_, value_stride_);
+    PanelToRows(out, value_channels_, factor, out_rows_, value_stride_);
     detail::write_rows(to, b, block_.head, panel.first_query, count, out_rows_, static_cast<int64_t>(value_stride_));
   }
 
@@ -188,7 +180,7 @@ class ForwardBlock {
     if (max_[lane] == -detail::kInfinity) max_[lane] = 0.0f;  // all its scores are -infinity: stay so
     const size_t z = lane - LaneOf(panel);
     if (forward_.output->lse.data && z < panel.count)
-      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) = end.lse;
+      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) = end.lse();
   }
 
   // A second walk over the keys, now that the log-sum-exp is known; what is not seen stays 0.
@@ -201,9 +193,9 @@ class ForwardBlock {
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin;
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
-      Weights(panel.vectors, rows, max_ + LaneOf(panel), factor_ + LaneOf(panel), tile_);
+      Weights(panel.vectors, rows, max_ + LaneOf(panel), tile_);
       Drop(panel, keys, seen);
-      PanelToRows(tile_, rows, rows_of_panel, kMostKeys);
+      PanelToRows(tile_, rows, factor_ + LaneOf(panel), rows_of_panel, kMostKeys);
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       for (size_t z = 0; z < panel.count; z++)
         std::copy_n(rows_of_panel + z * kMostKeys, rows,
