@@ -170,11 +170,12 @@ inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_R
 // gradients, of keys), channels in rows.
 inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t keys, const float* a, size_t a_stride,
                                          const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                         float* HWY_RESTRICT panel) {
+                                         float* HWY_RESTRICT panel, detail::RowsAhead* ahead = nullptr) {
   const FloatTag d;
   PanelProduct(
       vectors, channels, keys,
       [&](size_t c) {
+        FetchSome(ahead);
         return ByColumns{a + c, a_stride};
       },
       tile, panel,
@@ -186,7 +187,8 @@ inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t
 // The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
 inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channels, size_t keys, const float* a,
                                                   size_t a_stride, const float* HWY_RESTRICT tile,
-                                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel) {
+                                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel,
+                                                  detail::RowsAhead* /*ahead*/ = nullptr) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes)
     for (size_t c = 0; c < channels; c++) {
@@ -207,9 +209,8 @@ inline HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_
   Tile<1, kVectors> tile;
   FillTile(tile, [&](size_t, size_t) HWY_ATTR { return hn::Zero(d); });
   for (size_t c = 0; c < channels; c++)
-    FillTile(tile, [&](size_t, size_t v) HWY_ATTR {
-      return hn::Add(tile.c[0][v], hn::LoadU(d, panel + c * kPanel + v * kLanes));
-    });
+    FillTile(tile, [&](size_t, size_t v)
+                       HWY_ATTR { return hn::Add(tile.c[0][v], hn::LoadU(d, panel + c * kPanel + v * kLanes)); });
   StoreTile(tile, sums, kPanel);
   return std::any_of(sums, sums + count, [](float sum) { return sum != sum; });
 }

@@ -48,7 +48,7 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const float* HWY_RESTRICT from, size_t ste
 }
 
 // Lane j of block b of vector i goes to lane i of block b of vector j.
-template <class D, class V = hn::Vec<D>>
+template <class D, class V = hn::Vec<D> >
 HWY_INLINE void TransposeSquares(D d, V& v0, V& v1, V& v2, V& v3) {
   const hn::RepartitionToWide<hn::RebindToUnsigned<D> > pairs;
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
