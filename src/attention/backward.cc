@@ -126,7 +126,7 @@ class BackwardRun {
   void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
     add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.end - seen.begin,
              keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, queries_.ones(),
-             grad_q_ + p * kPanel * queries_.q().panel_rows());
+             grad_q_ + p * kPanel * queries_.q().panel_rows(), nullptr);
   }
 
   bool AnyNaN() const {

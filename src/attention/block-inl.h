@@ -170,7 +170,7 @@ inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_R
 // gradients, of keys), channels in rows.
 inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t keys, const float* a, size_t a_stride,
                                          const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                         float* HWY_RESTRICT panel, detail::RowsAhead* ahead = nullptr) {
+                                         float* HWY_RESTRICT panel, detail::RowsAhead* ahead) {
   const FloatTag d;
   PanelProduct(
       vectors, channels, keys,
@@ -188,7 +188,7 @@ inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t
 inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channels, size_t keys, const float* a,
                                                   size_t a_stride, const float* HWY_RESTRICT tile,
                                                   const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel,
-                                                  detail::RowsAhead* /*ahead*/ = nullptr) {
+                                                  detail::RowsAhead* /*ahead*/) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes)
     for (size_t c = 0; c < channels; c++) {
