@@ -69,13 +69,17 @@ Tensor<float, 4> middle_keys(const W2Problem& problem, std::int64_t channels) {
     const std::int64_t step = std::max<std::int64_t>(1, keys[static_cast<std::size_t>(b)] / kSampled);
     std::vector<float> key(static_cast<std::size_t>(channels));
     float* middle = &result(b, g, 0, 0);
-    float count = 0;
-    for (const Sequence& s : call.sequences)
-      for (std::int64_t j = s.first_key; s.batch == b && j < s.first_key + s.keys; j += step, count++) {
+    std::int64_t count = 0;
+    for (const Sequence& s : call.sequences) {
+      if (s.batch != b) continue;
+      for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step, count++) {
         read_streams(problem.k, call.options.rotate_k, b, g, j, j + 1, key.data());
         for (std::int64_t c = 0; c < channels; c++) middle[c] += key[static_cast<std::size_t>(c)];
       }
-    for (std::int64_t c = 0; c < channels; c++) middle[c] = std::isfinite(middle[c]) ? middle[c] / count : 0.0f;
+    }
+    const float factor = 1.0f / static_cast<float>(count);  // infinite without keys: 0 times it is no number either
+    for (std::int64_t c = 0; c < channels; c++)
+      middle[c] = std::isfinite(middle[c] * factor) ? middle[c] * factor : 0.0f;
   });
   return result;
 }
