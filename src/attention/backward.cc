@@ -126,7 +126,7 @@ class BackwardRun {
   void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
     add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.end - seen.begin,
              keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, queries_.ones(),
-             grad_q_ + p * kPanel * queries_.q().panel_rows());
+             grad_q_ + p * kPanel * queries_.q().panel_rows(), nullptr);
   }
 
   bool AnyNaN() const {
@@ -150,15 +150,13 @@ class BackwardRun {
   }
 
   void StoreQueries() {
-    const FloatTag d;
     const detail::QueryBlock& block = queries_.block();
     const size_t stride = queries_.q().panel_rows();
     float* rows = queries_.spare_rows();
-    const FloatVec scale = hn::Set(d, static_cast<float>(call_.scale));
-    for (size_t i = 0; i < queries_.panels() * kPanel * stride; i += kLanes)
-      hn::StoreU(hn::Mul(scale, hn::LoadU(d, grad_q_ + i)), d, grad_q_ + i);
+    HWY_ALIGN float scale[kPanel];
+    std::fill_n(scale, kPanel, static_cast<float>(call_.scale));
     for (size_t p = 0; p < queries_.panels(); p++)
-      PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, rows + p * kPanel * stride, stride);
+      PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, scale, rows + p * kPanel * stride, stride);
     detail::turn_back(call_.options.rotate_q, block.sequence->batch, block.first, block.count, call_.channels, rows,
                       static_cast<int64_t>(stride));
     detail::write_rows(backward_.output->q, block.sequence->batch, block.head, block.first, block.count, rows,

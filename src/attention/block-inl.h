@@ -153,15 +153,15 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
   }
 }
 
-// tile = factor * 2^(tile - base) lane by lane: scores to weights, once softmax is known.
+// tile = 2^(tile - base) lane by lane: scores to weights, once softmax is known.
 inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_RESTRICT base,
-                                 const float* HWY_RESTRICT factor, float* HWY_RESTRICT tile) {
+                                 float* HWY_RESTRICT tile) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
-    const FloatVec base_v = hn::LoadU(d, base + v), factor_v = hn::LoadU(d, factor + v);
+    const FloatVec base_v = hn::LoadU(d, base + v);
     for (size_t i = 0; i < rows; i++) {
       float* at = tile + i * kPanel + v;
-      hn::StoreU(hn::Mul(factor_v, Exp2(d, hn::Sub(hn::LoadU(d, at), base_v))), d, at);
+      hn::StoreU(Exp2(d, hn::Sub(hn::LoadU(d, at), base_v)), d, at);
     }
   }
 }
@@ -170,11 +170,12 @@ inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_R
 // gradients, of keys), channels in rows.
 inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t keys, const float* a, size_t a_stride,
                                          const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                         float* HWY_RESTRICT panel) {
+                                         float* HWY_RESTRICT panel, detail::RowsAhead* ahead) {
   const FloatTag d;
   PanelProduct(
       vectors, channels, keys,
       [&](size_t c) {
+        FetchSome(ahead);
         return ByColumns{a + c, a_stride};
       },
       tile, panel,
@@ -186,7 +187,8 @@ inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t
 // The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
 inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channels, size_t keys, const float* a,
                                                   size_t a_stride, const float* HWY_RESTRICT tile,
-                                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel) {
+                                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel,
+                                                  detail::RowsAhead* /*ahead*/) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes)
     for (size_t c = 0; c < channels; c++) {
@@ -204,11 +206,12 @@ inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channel
 inline HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_RESTRICT panel) {
   const FloatTag d;
   HWY_ALIGN float sums[kPanel];
-  for (size_t v = 0; v < count; v += kLanes) {
-    FloatVec sum = hn::Zero(d);
-    for (size_t c = 0; c < channels; c++) sum = hn::Add(sum, hn::LoadU(d, panel + c * kPanel + v));
-    hn::Store(sum, d, sums + v);
-  }
+  Tile<1, kVectors> tile;
+  FillTile(tile, [&](size_t, size_t) HWY_ATTR { return hn::Zero(d); });
+  for (size_t c = 0; c < channels; c++)
+    FillTile(tile, [&](size_t, size_t v)
+                       HWY_ATTR { return hn::Add(tile.c[0][v], hn::LoadU(d, panel + c * kPanel + v * kLanes)); });
+  StoreTile(tile, sums, kPanel);
   return std::any_of(sums, sums + count, [](float sum) { return sum != sum; });
 }
 

@@ -81,7 +81,7 @@ HWY_INLINE void StoreSumOfBlocks(D d, hn::Vec<D> v, float* HWY_RESTRICT to) {
 
 // to[i] = sum of the lanes of vector i.
 HWY_INLINE void StoreSums(FloatVec v0, FloatVec v1, FloatVec v2, FloatVec v3, float* HWY_RESTRICT to) {
-  TransposeSquares(v0, v1, v2, v3);
+  TransposeSquares(FloatTag(), v0, v1, v2, v3);
   StoreSumOfBlocks(FloatTag(), hn::Add(hn::Add(v0, v1), hn::Add(v2, v3)), to);
 }
 

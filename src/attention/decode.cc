@@ -288,7 +288,7 @@ void finish_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t sl
   for (float& value : values) value *= end.factor;
   if (!job.output->lse.data) return;
   job.output->lse(group.sequence->batch, group.head(slot),
-                  group.sequence->first_query + slot % group.sequence->queries) = end.lse;
+                  group.sequence->first_query + slot % group.sequence->queries) = end.lse();
 }
 
 // Sums over the chunks, in their order, all shifted to the largest score of any: exact but for rounding. The values of

@@ -59,10 +59,10 @@ HWY_NOINLINE void SoftmaxStep(size_t vectors, size_t rows, float* HWY_RESTRICT t
   }
 }
 
-// One block of queries of one head.
+// One block of queries of one head, and perhaps the one that the thread will likely have next.
 class ForwardBlock {
  public:
-  ForwardBlock(const detail::ForwardJob& forward, const detail::QueryBlock& block)
+  ForwardBlock(const detail::ForwardJob& forward, const detail::QueryBlock& block, const detail::QueryBlock* next)
       : forward_(forward),
         call_(*forward.job->call),
         block_(block),
@@ -74,6 +74,7 @@ class ForwardBlock {
         value_channels_(static_cast<size_t>(call_.value_channels)),
         value_stride_(WholeSquares(value_channels_)),
         streams_(call_.second_v ? 2 : 1) {
+    scoring_.ahead = &ahead_;
     float* buffer = TakeRows(arena_, block.count, call_.channels);
     query_panels_ = TakeRows(arena_, block.count, call_.channels);
     RowsToPanels(ReadQueries(call_.q, block, call_.options.rotate_q, buffer), block.count, QueryFactor(call_),
@@ -84,6 +85,7 @@ class ForwardBlock {
     out_rows_ = arena_.take(kPanel * value_stride_);
     tile_ = arena_.take(kTileSize);
     if (call_.options.dropout.rate > 0) factors_ = arena_.take(kTileSize);
+    LookAhead(next);
   }
 
   void Run() {
@@ -95,7 +97,23 @@ class ForwardBlock {
 
  private:
   using AddRows = void(size_t, size_t, size_t, const float*, size_t, const float* HWY_RESTRICT,
-                       const float* HWY_RESTRICT, float* HWY_RESTRICT);
+                       const float* HWY_RESTRICT, float* HWY_RESTRICT, detail::RowsAhead*);
+
+  // The rows of the output, then what the next block reads, as far as it reads anything new.
+  void LookAhead(const detail::QueryBlock* next) {
+    ahead_.add(forward_.output->out, block_.sequence->batch, block_.head, block_.first, block_.count);
+    ahead_.add(forward_.output->second_out, block_.sequence->batch, block_.head, block_.first, block_.count);
+    if (!next) return;
+    const int64_t b = next->sequence->batch, group = next->head / call_.group();
+    ahead_.add(call_.q, b, next->head, next->first, next->count);
+    if (next->sequence == block_.sequence && group == block_.head / call_.group()) return;
+    constexpr int64_t kMost = 256;  // the second-level cache also has this block's keys and values
+    const SeenKeys keys = KeysSeen(call_, *next);
+    const int64_t first = next->sequence->first_key + keys.begin, count = std::min(keys.end - keys.begin, kMost);
+    ahead_.add(forward_.job->k.source(), b, group, first, count);
+    ahead_.add(forward_.job->v.source(), b, group, first, count);
+    if (call_.second_v) ahead_.add(forward_.job->second_v.source(), b, group, first, count);
+  }
 
   QueryPanel PanelAt(size_t first) const {
     return PanelOf(block_, first, query_panels_, WholeSquares(static_cast<size_t>(call_.channels)));
@@ -138,10 +156,10 @@ class ForwardBlock {
       SoftmaxStep(panel.vectors, rows, tile_, {max_ + lane, sum_ + lane, factor});
       Drop(panel, keys, seen);
       add_rows(panel.vectors, value_channels_, rows, keys.v + seen.begin * keys.v_stride, keys.v_stride, tile_, factor,
-               OutOf(panel, 0));
+               OutOf(panel, 0), scoring_.ahead);
       if (keys.second_v)
         add_rows(panel.vectors, value_channels_, rows, keys.second_v + seen.begin * keys.second_v_stride,
-                 keys.second_v_stride, tile_, factor, OutOf(panel, 1));
+                 keys.second_v_stride, tile_, factor, OutOf(panel, 1), scoring_.ahead);
     });
   }
 
@@ -157,27 +175,19 @@ class ForwardBlock {
   // Divides by the sums, the sink's share included, and stores out and log-sum-exp.
   void Finish(const QueryPanel& panel) {
     for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
-    for (size_t stream = 0; stream < streams_; stream++) {
-      MultiplyLanes(factor_ + LaneOf(panel), OutOf(panel, stream));
+    for (size_t stream = 0; stream < streams_; stream++)
       StoreRows(panel, OutOf(panel, stream), stream == 0 ? forward_.output->out : forward_.output->second_out);
-    }
-  }
-
-  void MultiplyLanes(const float* HWY_RESTRICT factor, float* HWY_RESTRICT out) const {
-    const FloatTag d;
-    for (size_t c = 0; c < value_channels_; c++)
-      for (size_t v = 0; v < kPanel; v += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, out + c * kPanel + v)), d, out + c * kPanel + v);
   }
 
   void StoreRows(const QueryPanel& panel, const float* out, const detail::AnyOutput& to) {
     const int64_t b = block_.sequence->batch, count = static_cast<int64_t>(panel.count);
+    const float* factor = factor_ + LaneOf(panel);
     if (HoldsWholePanels(to.shape, to.type, count)) {
-      PanelToRows(out, value_channels_, &to.as<float>()(b, block_.head, panel.first_query, 0),
+      PanelToRows(out, value_channels_, factor, &to.as<float>()(b, block_.head, panel.first_query, 0),
                   static_cast<size_t>(to.strides[2]));
       return;
     }
-    PanelToRows(out, value_channels_, out_rows_, value_stride_);
+    PanelToRows(out, value_channels_, factor, out_rows_, value_stride_);
     detail::write_rows(to, b, block_.head, panel.first_query, count, out_rows_, static_cast<int64_t>(value_stride_));
   }
 
@@ -188,7 +198,8 @@ class ForwardBlock {
     if (max_[lane] == -detail::kInfinity) max_[lane] = 0.0f;  // all its scores are -infinity: stay so
     const size_t z = lane - LaneOf(panel);
     if (forward_.output->lse.data && z < panel.count)
-      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) = end.lse;
+      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
+          end.lse();
   }
 
   // A second walk over the keys, now that the log-sum-exp is known; what is not seen stays 0.
@@ -201,9 +212,9 @@ class ForwardBlock {
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin;
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
-      Weights(panel.vectors, rows, max_ + LaneOf(panel), factor_ + LaneOf(panel), tile_);
+      Weights(panel.vectors, rows, max_ + LaneOf(panel), tile_);
       Drop(panel, keys, seen);
-      PanelToRows(tile_, rows, rows_of_panel, kMostKeys);
+      PanelToRows(tile_, rows, factor_ + LaneOf(panel), rows_of_panel, kMostKeys);
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       for (size_t z = 0; z < panel.count; z++)
         std::copy_n(rows_of_panel + z * kMostKeys, rows,
@@ -216,7 +227,8 @@ class ForwardBlock {
   const detail::QueryBlock& block_;
   detail::Arena& arena_;
   const SeenKeys seen_;
-  const Scoring scoring_;
+  Scoring scoring_;
+  detail::RowsAhead ahead_;
   const KeyBuffers buffers_;
   const size_t value_channels_, value_stride_;
   const size_t streams_;           // of values
@@ -230,7 +242,9 @@ class ForwardBlock {
   float* factors_ = nullptr;
 };
 
-void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& block) { ForwardBlock(job, block).Run(); }
+void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& block, const detail::QueryBlock* next) {
+  ForwardBlock(job, block, next).Run();
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor
@@ -244,17 +258,29 @@ namespace phasor::detail {
 
 HWY_EXPORT(RunForwardBlock);
 
+namespace {
+
+// Small heads are one block, which then reads each key once; many heads keep all threads busy. Depends on shapes alone,
+// as results do on it.
+std::int64_t queries_of_a_block(const AttentionCall& call) {
+  constexpr std::int64_t kUsual = 128, kMost = 256, kManyHeads = 64;
+  return call.queries <= kMost && call.batch * call.heads >= kManyHeads ? kMost : kUsual;
+}
+
+}  // namespace
+
 void forward(const AttentionCall& call, const ForwardOutput& output) {
   if (is_decode(call, output)) return decode(call, output);
-  constexpr std::int64_t kQueries = 128;
-  const Job job(call, kQueries);
+  const std::int64_t queries = queries_of_a_block(call);
+  const Job job(call, queries);
   const ForwardJob forward_job{&job, &output};
   std::vector<QueryBlock> tasks;
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t head = 0; head < call.heads; head++)
-      for (const QueryBlock& block : query_blocks(sequence, head, kQueries)) tasks.push_back(block);
+      for (const QueryBlock& block : query_blocks(sequence, head, queries)) tasks.push_back(block);
   run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
-    PHASOR_DISPATCH(RunForwardBlock)(forward_job, tasks[static_cast<std::size_t>(i)]);
+    const std::size_t at = static_cast<std::size_t>(i), next = at + static_cast<std::size_t>(num_threads());
+    PHASOR_DISPATCH(RunForwardBlock)(forward_job, tasks[at], next < tasks.size() ? &tasks[next] : nullptr);
   });
 }
 

@@ -25,6 +25,8 @@ class KeySource {
   // is used only when needs_buffer().
   FloatRows rows(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, float* buffer) const;
 
+  // What rows() reads.
+  AnyView source() const { return floats_.data ? AnyView(floats_) : x_; }
   bool needs_buffer() const { return floats_.data == nullptr; }
   std::int64_t buffer_stride() const { return x_.shape[3]; }
 

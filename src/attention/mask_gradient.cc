@@ -52,7 +52,7 @@ class MaskRun {
     if (seen.empty()) return;
     const size_t rows = seen.end - seen.begin;
     queries.Gradients(p, keys, seen, {}, false, weights_, gradient_);
-    PanelToRows(gradient_, rows, rows_, kMostKeys);
+    PanelToRows(gradient_, rows, queries.ones(), rows_, kMostKeys);
     const TensorView<float, 4>& mask = backward_.output->mask;
     const auto stride = [&](size_t i) { return mask.shape[i] == 1 ? 0 : mask.strides[i]; };
     const int64_t key = queries.block().sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);

@@ -13,6 +13,7 @@
 
 #include "base2.h"
 #include "call.h"
+#include "rows_ahead.h"
 #include "simd/panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -60,8 +61,9 @@ struct Scoring {
   // bias(j - p) = relative[p - first_position + last_key - j], base 2
   const float* relative = nullptr;
   int64_t first_position = 0, last_key = 0;
-  float* mask_rows = nullptr;  // [kPanel][kMostKeys], when there are masks
-  float* mask_tile = nullptr;  // [kMostKeys][kPanel]
+  float* mask_rows = nullptr;          // [kPanel][kMostKeys], when there are masks
+  float* mask_tile = nullptr;          // [kMostKeys][kPanel]
+  detail::RowsAhead* ahead = nullptr;  // fetched meanwhile, if given
 };
 
 HWY_INLINE bool HasMasks(const detail::AttentionCall& call) {
@@ -156,21 +158,29 @@ inline HWY_NOINLINE void Softcap(size_t vectors, size_t rows, float cap, const R
     }
 }
 
+// Called once a tile: about one line for 32 cycles.
+HWY_INLINE void FetchSome(detail::RowsAhead* ahead) {
+  if (ahead) ahead->fetch(kTileRows * kVectors);
+}
+
 inline HWY_NOINLINE void PlainScores(size_t vectors, size_t rows, size_t channels, const float* k, size_t k_stride,
-                                     const float* q, float* HWY_RESTRICT tile) {
+                                     const float* q, detail::RowsAhead* ahead, float* HWY_RESTRICT tile) {
   PanelProduct(
       vectors, rows, channels,
       [&](size_t i) {
+        FetchSome(ahead);
         return ByRows{k + i * k_stride, k_stride};
       },
       q, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); });
 }
 
 inline HWY_NOINLINE void BiasedScores(size_t vectors, size_t rows, size_t channels, const float* k, size_t k_stride,
-                                      const float* q, const RowBias& bias, float* HWY_RESTRICT tile) {
+                                      const float* q, const RowBias& bias, detail::RowsAhead* ahead,
+                                      float* HWY_RESTRICT tile) {
   PanelProduct(
       vectors, rows, channels,
       [&](size_t i) {
+        FetchSome(ahead);
         return ByRows{k + i * k_stride, k_stride};
       },
       q, tile, bias);
@@ -247,7 +257,7 @@ inline void RowDots(const Scoring& scoring, const QueryPanel& panel, const KeyBl
                     size_t channels, const float* a, size_t a_stride, const float* lanes, float* HWY_RESTRICT tile) {
   ForEachWedge(scoring, panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
     PlainScores(panel.vectors - vector, end - row, channels, a + row * a_stride, a_stride, lanes + vector * kLanes,
-                tile + (row - seen.begin) * kPanel + vector * kLanes);
+                scoring.ahead, tile + (row - seen.begin) * kPanel + vector * kLanes);
   });
 }
 
@@ -257,7 +267,7 @@ inline void BiasedRowDots(const Scoring& scoring, const QueryPanel& panel, const
   ForEachWedge(scoring, panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
     const RowBias bias(scoring, panel, keys.first + static_cast<int64_t>(row), vector);
     BiasedScores(panel.vectors - vector, end - row, static_cast<size_t>(scoring.call->channels),
-                 keys.k + row * keys.k_stride, keys.k_stride, panel.q + vector * kLanes, bias,
+                 keys.k + row * keys.k_stride, keys.k_stride, panel.q + vector * kLanes, bias, scoring.ahead,
                  tile + (row - seen.begin) * kPanel + vector * kLanes);
   });
 }

@@ -12,8 +12,10 @@
 namespace phasor::detail {
 
 struct SoftmaxEnd {
-  float factor = 0.0f;  // of the sums of 2^(score - max) * value; 0 when no key was seen
-  float lse = -kInfinity;
+  float factor = 0.0f;        // of the sums of 2^(score - max) * value; 0 when no key was seen
+  double max = 0, sum = 0.0;  // with the sink's share
+
+  float lse() const { return sum == 0 ? -kInfinity : static_cast<float>((max + std::log2(sum)) * kLn2); }
 };
 
 // max: the largest score, base 2; sum: that of 2^(score - max). The head's sink, if there is one, takes its share.
@@ -28,7 +30,7 @@ inline SoftmaxEnd end_softmax(const AttentionCall& call, std::int64_t head, doub
     max = larger;
   }
   if (sum == 0) return {};
-  return {static_cast<float>(share / sum), static_cast<float>((max + std::log2(sum)) * kLn2)};
+  return {static_cast<float>(share / sum), max, sum};
 }
 
 }  // namespace phasor::detail

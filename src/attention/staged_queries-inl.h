@@ -74,7 +74,7 @@ class StagedQueries {
     const QueryPanel panel = PanelAt(p);
     const size_t rows = seen.end - seen.begin;
     Scores(scoring_, panel, keys, seen, weights, tanh_);
-    Weights(panel.vectors, rows, base_ + p * kPanel, ones_, weights);
+    Weights(panel.vectors, rows, base_ + p * kPanel, weights);
     RowDots(scoring_, panel, keys, seen, static_cast<size_t>(call_.value_channels), keys.v, keys.v_stride,
             grad_out_panels_ + p * kPanel * grad_out_.panel_rows(), gradient);
     if (factors_) {

@@ -24,14 +24,14 @@ Shape<4> doubled(const Shape<4>& shape) { return {shape[0], shape[1], shape[2], 
 
 // Rows first .. end - 1 of both streams, the means turned.
 void read_streams(const StreamsView& streams, const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h,
-                  std::int64_t first, std::int64_t end, const Scratch& to) {
+                  std::int64_t first, std::int64_t end, float* to) {
   const std::int64_t width = streams.mean.shape[3];
-  read_rows(streams.mean, b, h, first, end - first, rotation, to.row(b, h, first), to.channels());
-  read_rows(streams.spread, b, h, first, end - first, {}, to.row(b, h, first) + width, to.channels());
+  read_rows(streams.mean, b, h, first, end - first, rotation, to, 2 * width);
+  read_rows(streams.spread, b, h, first, end - first, {}, to + width, 2 * width);
 }
 
 // Keys that are in some sequence and within its length; the others become 0. They may be memory that was never written,
-// and the mean key must not have their NaN.
+// and no score must have their NaN.
 void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k) {
   const AttentionOptions& options = problem.means.options;
   const bool ragged = !options.query_starts.empty() || !options.key_starts.empty();
@@ -48,35 +48,40 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
     const std::int64_t low = std::max(s->first_key, at), high = std::min(s->first_key + s->keys, end);
     if (low >= high) continue;
     clear_until(low);
-    read_streams(problem.k, options.rotate_k, block.b, block.h, low, high, k);
+    read_streams(problem.k, options.rotate_k, block.b, block.h, low, high, k.row(block.b, block.h, low));
     at = high;
   }
   clear_until(end);
 }
 
-void add_rows(const float* rows, std::int64_t count, std::int64_t channels, float* __restrict sums) {
-  std::fill_n(sums, channels, 0.0f);
-  for (std::int64_t i = 0; i < count; i++)
-    for (std::int64_t c = 0; c < channels; c++) sums[c] += rows[i * channels + c];
-}
-
-// c of each batch entry and key head [B, G, 1, 2D], from sums over blocks of keys. Any c is right, so a sum in float
-// will do; but each block counts, in order, for the same bits with any number of threads. A channel whose mean is not
-// finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see it.
-Tensor<float, 4> mean_keys(const W2Problem& problem, const Scratch& sums) {
-  const auto [batch, heads, blocks, channels] = sums.view().shape;
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(batch));
-  for (const Sequence& s : problem.means.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
-  Tensor<float, 4> means({batch, heads, 1, channels});
-  for (std::int64_t b = 0; b < batch; b++)
-    for (std::int64_t g = 0; g < heads; g++) {
-      float* mean = &means(b, g, 0, 0);
-      for (std::int64_t block = 0; block < blocks; block++)
-        for (std::int64_t c = 0; c < channels; c++) mean[c] += sums.row(b, g, block)[c];
-      const float factor = 1.0f / static_cast<float>(keys[static_cast<std::size_t>(b)]);
-      for (std::int64_t c = 0; c < channels; c++) mean[c] = std::isfinite(mean[c] * factor) ? mean[c] * factor : 0.0f;
+// c of each batch entry and key head [B, G, 1, 2D]: the mean of about kSampled keys, evenly spaced. Any c is right, and
+// one near the middle of the keys keeps products small; reading all keys for it would take as long as lowering them. A
+// channel whose mean is not finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see
+// it.
+Tensor<float, 4> middle_keys(const W2Problem& problem, std::int64_t channels) {
+  constexpr std::int64_t kSampled = 128;
+  const AttentionCall& call = problem.means;
+  Tensor<float, 4> result({call.batch, call.key_heads, 1, channels});
+  std::vector<std::int64_t> keys(static_cast<std::size_t>(call.batch));
+  for (const Sequence& s : call.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
+  parallel_for(call.batch * call.key_heads, [&](std::int64_t task) {
+    const std::int64_t b = task / call.key_heads, g = task % call.key_heads;
+    const std::int64_t step = std::max<std::int64_t>(1, keys[static_cast<std::size_t>(b)] / kSampled);
+    std::vector<float> key(static_cast<std::size_t>(channels));
+    float* middle = &result(b, g, 0, 0);
+    std::int64_t count = 0;
+    for (const Sequence& s : call.sequences) {
+      if (s.batch != b) continue;
+      for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step, count++) {
+        read_streams(problem.k, call.options.rotate_k, b, g, j, j + 1, key.data());
+        for (std::int64_t c = 0; c < channels; c++) middle[c] += key[static_cast<std::size_t>(c)];
+      }
     }
-  return means;
+    const float factor = 1.0f / static_cast<float>(count);  // infinite without keys: 0 times it is no number either
+    for (std::int64_t c = 0; c < channels; c++)
+      middle[c] = std::isfinite(middle[c] * factor) ? middle[c] * factor : 0.0f;
+  });
+  return result;
 }
 
 void subtract(const float* __restrict mean, std::int64_t count, std::int64_t channels, float* __restrict rows) {
@@ -91,36 +96,28 @@ float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int6
   return own == -kInfinity ? own : static_cast<float>(std::max(own + norm_bias, -static_cast<double>(kMost)));
 }
 
-// k~ and the key bias; returns the mean keys.
-Tensor<float, 4> lower_keys(const W2Problem& problem, W2Lowered& lowered) {
+// k~ and the key bias.
+void lower_keys(const W2Problem& problem, const Tensor<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& k = lowered.k;
-  const Shape<4>& shape = k.view().shape;
-  const Scratch sums({shape[0], shape[1], blocks_of_rows(shape[2]), shape[3]});
-  for_row_blocks(shape, [&](const RowBlock& block) {
+  for_row_blocks(k.view().shape, [&](const RowBlock& block) {
+    const auto [b, g, first, count, index] = block;
     read_keys(problem, block, k);
-    add_rows(k.row(block.b, block.h, block.first), block.count, k.channels(),
-             sums.row(block.b, block.h, block.first / kRowsOfABlock));
-  });
-  Tensor<float, 4> means = mean_keys(problem, sums);
-  const TensorView<const float, 4> mean = std::as_const(means).view();
-  for_row_blocks(shape, [&](const RowBlock& block) {
-    subtract(&mean(block.b, block.h, 0, 0), block.count, k.channels(), k.row(block.b, block.h, block.first));
-    for (std::int64_t j = block.first; j < block.first + block.count; j++) {
-      const float* row = k.row(block.b, block.h, j);
-      lowered.key_bias(block.b, block.h, j) =
-          biased(-problem.t * dot(row, row, k.channels()), problem.means.options.key_bias, block.b, block.h, j);
+    subtract(&middle(b, g, 0, 0), count, k.channels(), k.row(b, g, first));
+    for (std::int64_t j = first; j < first + count; j++) {
+      const float* row = k.row(b, g, j);
+      lowered.key_bias(b, g, j) =
+          biased(-problem.t * dot(row, row, k.channels()), problem.means.options.key_bias, b, g, j);
     }
   });
-  return means;
 }
 
-void lower_queries(const W2Problem& problem, const Tensor<float, 4>& means, W2Lowered& lowered) {
+void lower_queries(const W2Problem& problem, const Tensor<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& q = lowered.q;
   const std::int64_t group = problem.means.group();
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
-    read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q);
-    subtract(&means(b, h / group, 0, 0), count, q.channels(), q.row(b, h, first));
+    read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q.row(b, h, first));
+    subtract(&middle(b, h / group, 0, 0), count, q.channels(), q.row(b, h, first));
     if (lowered.query_norms.size() == 0) return;
     for (std::int64_t i = first; i < first + count; i++)
       lowered.query_norms(b, h, i) = dot(q.row(b, h, i), q.row(b, h, i), q.channels());
@@ -132,7 +129,8 @@ void lower_queries(const W2Problem& problem, const Tensor<float, 4>& means, W2Lo
 Scratch side_by_side(const StreamsView& streams) {
   Scratch result(doubled(streams.mean.shape));
   for_row_blocks(result.view().shape, [&](const RowBlock& block) {
-    read_streams(streams, {}, block.b, block.h, block.first, block.first + block.count, result);
+    read_streams(streams, {}, block.b, block.h, block.first, block.first + block.count,
+                 result.row(block.b, block.h, block.first));
   });
   return result;
 }
@@ -155,7 +153,9 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   lowered.k = Scratch(doubled(means.k.shape));
   lowered.key_bias = Tensor<float, 3>({means.batch, means.key_heads, means.keys});
   if (with_query_norms) lowered.query_norms = Tensor<double, 3>({means.batch, means.heads, means.queries});
-  lower_queries(problem, lower_keys(problem, lowered), lowered);
+  const Tensor<float, 4> middle = middle_keys(problem, lowered.k.channels());
+  lower_keys(problem, middle, lowered);
+  lower_queries(problem, middle, lowered);
   const bool apart = values == W2Values::apart;
   if (!apart) lowered.v = side_by_side(problem.v);
 

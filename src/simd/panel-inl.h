@@ -27,9 +27,10 @@ HWY_INLINE void RowsToPanel(const float* HWY_RESTRICT rows, size_t stride, size_
     for (size_t lane = 0; lane < kPanel; lane++) panel[c * kPanel + lane] = scale * rows[lane * stride + c];
 }
 
-HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, size_t channels, float* HWY_RESTRICT rows, size_t stride) {
+HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, size_t channels, const float* HWY_RESTRICT scale,
+                            float* HWY_RESTRICT rows, size_t stride) {
   for (size_t c = 0; c < WholeSquares(channels); c++)
-    for (size_t lane = 0; lane < kPanel; lane++) rows[lane * stride + c] = panel[c * kPanel + lane];
+    for (size_t lane = 0; lane < kPanel; lane++) rows[lane * stride + c] = scale[lane] * panel[c * kPanel + lane];
 }
 
 #else
@@ -46,21 +47,10 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const float* HWY_RESTRICT from, size_t ste
   }
 }
 
-template <class D>
-HWY_INLINE void StoreBlocks(hn::Vec<D> v, D d, float* HWY_RESTRICT to, size_t step) {
-  if constexpr (hn::MaxLanes(D()) == kSquare) {
-    hn::StoreU(v, d, to);
-  } else {
-    const hn::Half<D> half;
-    StoreBlocks(hn::LowerHalf(half, v), half, to, step);
-    StoreBlocks(hn::UpperHalf(half, v), half, to + hn::MaxLanes(half) / kSquare * step, step);
-  }
-}
-
 // Lane j of block b of vector i goes to lane i of block b of vector j.
-HWY_INLINE void TransposeSquares(FloatVec& v0, FloatVec& v1, FloatVec& v2, FloatVec& v3) {
-  const FloatTag d;
-  const hn::RepartitionToWide<hn::RebindToUnsigned<FloatTag> > pairs;
+template <class D, class V = hn::Vec<D> >
+HWY_INLINE void TransposeSquares(D d, V& v0, V& v1, V& v2, V& v3) {
+  const hn::RepartitionToWide<hn::RebindToUnsigned<D> > pairs;
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
   const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
   const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
@@ -71,41 +61,52 @@ HWY_INLINE void TransposeSquares(FloatVec& v0, FloatVec& v1, FloatVec& v2, Float
   v3 = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
+// to[j][i] = from[i][j] * scale for as many i as a vector has lanes, and j < columns, a multiple of kSquare. Vectors
+// are stored whole: of a line that is not in the cache this asks once.
+template <class D, class Scale>
+HWY_INLINE void TransposeRows(D d, const float* HWY_RESTRICT from, size_t from_stride, size_t columns,
+                              const Scale& scale, float* HWY_RESTRICT to, size_t to_stride) {
+  for (size_t j = 0; j < columns; j += kSquare) {
+    const size_t step = kSquare * from_stride;
+    auto v0 = LoadBlocks(d, from + j, step), v1 = LoadBlocks(d, from + from_stride + j, step);
+    auto v2 = LoadBlocks(d, from + 2 * from_stride + j, step), v3 = LoadBlocks(d, from + 3 * from_stride + j, step);
+    const auto factor = scale(d, j);
+    v0 = hn::Mul(factor, v0), v1 = hn::Mul(factor, v1), v2 = hn::Mul(factor, v2), v3 = hn::Mul(factor, v3);
+    TransposeSquares(d, v0, v1, v2, v3);
+    hn::StoreU(v0, d, to + j * to_stride);
+    hn::StoreU(v1, d, to + (j + 1) * to_stride);
+    hn::StoreU(v2, d, to + (j + 2) * to_stride);
+    hn::StoreU(v3, d, to + (j + 3) * to_stride);
+  }
+}
+
 // panel[c][lane] = scale * rows[lane][c] for WholeSquares(channels) channels and kPanel rows, all of them readable.
 HWY_INLINE void RowsToPanel(const float* HWY_RESTRICT rows, size_t stride, size_t channels, float scale,
                             float* HWY_RESTRICT panel) {
-  const FloatTag d;
-  const FloatVec factor = hn::Set(d, scale);
-  for (size_t first = 0; first < kPanel; first += kLanes)
-    for (size_t c = 0; c < channels; c += kSquare) {
-      const float* from = rows + first * stride + c;
-      FloatVec v0 = LoadBlocks(d, from, kSquare * stride), v1 = LoadBlocks(d, from + stride, kSquare * stride);
-      FloatVec v2 = LoadBlocks(d, from + 2 * stride, kSquare * stride);
-      FloatVec v3 = LoadBlocks(d, from + 3 * stride, kSquare * stride);
-      TransposeSquares(v0, v1, v2, v3);
-      float* to = panel + c * kPanel + first;
-      hn::StoreU(hn::Mul(factor, v0), d, to);
-      hn::StoreU(hn::Mul(factor, v1), d, to + kPanel);
-      hn::StoreU(hn::Mul(factor, v2), d, to + 2 * kPanel);
-      hn::StoreU(hn::Mul(factor, v3), d, to + 3 * kPanel);
-    }
+  for (size_t lane = 0; lane < kPanel; lane += kLanes)
+    TransposeRows(
+        FloatTag(), rows + lane * stride, stride, channels, [&](auto d, size_t) HWY_ATTR { return hn::Set(d, scale); },
+        panel + lane, kPanel);
 }
 
-// rows[lane][c] = panel[c][lane] for WholeSquares(channels) channels and kPanel rows.
-HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, size_t channels, float* HWY_RESTRICT rows, size_t stride) {
-  const FloatTag d;
-  for (size_t first = 0; first < kPanel; first += kLanes)
-    for (size_t c = 0; c < channels; c += kSquare) {
-      const float* from = panel + c * kPanel + first;
-      FloatVec v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + kPanel);
-      FloatVec v2 = hn::LoadU(d, from + 2 * kPanel), v3 = hn::LoadU(d, from + 3 * kPanel);
-      TransposeSquares(v0, v1, v2, v3);
-      float* to = rows + first * stride + c;
-      StoreBlocks(v0, d, to, kSquare * stride);
-      StoreBlocks(v1, d, to + stride, kSquare * stride);
-      StoreBlocks(v2, d, to + 2 * stride, kSquare * stride);
-      StoreBlocks(v3, d, to + 3 * stride, kSquare * stride);
-    }
+// Channels as many as vectors of D take at a time, the rest with vectors of half the size.
+template <class D>
+HWY_INLINE void PanelToRowsBy(D d, const float* HWY_RESTRICT panel, size_t channels, const float* HWY_RESTRICT scale,
+                              float* HWY_RESTRICT rows, size_t stride) {
+  constexpr size_t kStep = hn::MaxLanes(D());
+  const auto lane_scale = [&](auto tag, size_t lane) HWY_ATTR { return hn::LoadDup128(tag, scale + lane); };
+  size_t c = 0;
+  for (; c + kStep <= WholeSquares(channels); c += kStep)
+    TransposeRows(d, panel + c * kPanel, kPanel, kPanel, lane_scale, rows + c, stride);
+  if constexpr (kStep > kSquare) {
+    if (c < channels) PanelToRowsBy(hn::Half<D>(), panel + c * kPanel, channels - c, scale, rows + c, stride);
+  }
+}
+
+// rows[lane][c] = scale[lane] * panel[c][lane] for WholeSquares(channels) channels and kPanel rows.
+HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, size_t channels, const float* HWY_RESTRICT scale,
+                            float* HWY_RESTRICT rows, size_t stride) {
+  PanelToRowsBy(FloatTag(), panel, channels, scale, rows, stride);
 }
 
 #endif

@@ -34,16 +34,27 @@ constexpr size_t kVectors = 2;
 #endif
 constexpr size_t kPanel = kVectors * kLanes;
 
-// a(i, k) = data[i * row + k]
-struct ByRows {
-  const float* HWY_RESTRICT data;
-  size_t row;
+// a(i, k) = data[i * row + k]. Two pointers and the multiples 0, 1, 2 of the row reach six rows without a register for
+// each.
+class ByRows {
+ public:
+  HWY_INLINE ByRows(const float* data, size_t row) : bases_{data, data + 3 * row}, row_(row) {}
+  HWY_INLINE float operator()(size_t i, size_t k) const { return bases_[i / 3][(i % 3) * row_ + k]; }
+
+ private:
+  const float* HWY_RESTRICT bases_[2];
+  size_t row_;
 };
 
 // a(i, k) = data[i + k * step]
-struct ByColumns {
-  const float* HWY_RESTRICT data;
-  size_t step;
+class ByColumns {
+ public:
+  HWY_INLINE ByColumns(const float* data, size_t step) : data_(data), step_(step) {}
+  HWY_INLINE float operator()(size_t i, size_t k) const { return data_[k * step_ + i]; }
+
+ private:
+  const float* HWY_RESTRICT data_;
+  size_t step_;
 };
 
 template <size_t R, size_t N>
@@ -51,30 +62,9 @@ struct Tile {
   FloatVec c[R][N];
 };
 
-// Two pointers and the multiples 0, 1, 2 of the row reach six rows without a register for each.
-template <size_t R, size_t N>
-HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByRows a, const float* HWY_RESTRICT b, size_t b_step) {
-  const FloatTag d;
-  constexpr size_t kBases = (R + 2) / 3;
-  const float* base[kBases];
-#pragma GCC unroll 2
-  for (size_t i = 0; i < kBases; i++) base[i] = a.data + 3 * i * a.row;
-#pragma GCC unroll 2
-  for (size_t k = 0; k < steps; k++) {
-    FloatVec bk[N];
-#pragma GCC unroll 4
-    for (size_t v = 0; v < N; v++) bk[v] = hn::LoadU(d, b + k * b_step + v * kLanes);
-#pragma GCC unroll 6
-    for (size_t i = 0; i < R; i++) {
-      const FloatVec aik = hn::Set(d, base[i / 3][(i % 3) * a.row + k]);
-#pragma GCC unroll 4
-      for (size_t v = 0; v < N; v++) tile.c[i][v] = hn::MulAdd(aik, bk[v], tile.c[i][v]);
-    }
-  }
-}
-
-template <size_t R, size_t N>
-HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByColumns a, const float* HWY_RESTRICT b, size_t b_step) {
+// tile.c[i] += sum over k < steps of a(i, k) b[k]. A: ByRows or ByColumns.
+template <size_t R, size_t N, class A>
+HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, A a, const float* HWY_RESTRICT b, size_t b_step) {
   const FloatTag d;
 #pragma GCC unroll 2
   for (size_t k = 0; k < steps; k++) {
@@ -83,7 +73,7 @@ HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, ByColumns a, const fl
     for (size_t v = 0; v < N; v++) bk[v] = hn::LoadU(d, b + k * b_step + v * kLanes);
 #pragma GCC unroll 6
     for (size_t i = 0; i < R; i++) {
-      const FloatVec aik = hn::Set(d, a.data[k * a.step + i]);
+      const FloatVec aik = hn::Set(d, a(i, k));
 #pragma GCC unroll 4
       for (size_t v = 0; v < N; v++) tile.c[i][v] = hn::MulAdd(aik, bk[v], tile.c[i][v]);
     }

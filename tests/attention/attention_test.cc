@@ -356,6 +356,27 @@ TEST(Attention, SameBitsForAnyThreadCountAndEveryRun) {
   set_num_threads(0);
 }
 
+// From 64 heads on, heads of up to 256 queries are one block each.
+TEST(Attention, ManySmallHeadsGiveWhatEachGivesAlone) {
+  on_every_target([] {
+    const Sizes sizes{.batch = 8, .heads = 8, .groups = 8, .queries = 197, .keys = 197};
+    Tensors many(sizes), other(sizes), alone({.queries = 197, .keys = 197});
+    set_num_threads(1);
+    many.forward({.causal = true});
+    set_num_threads(3);
+    other.forward({.causal = true});
+    set_num_threads(0);
+    EXPECT_TRUE(same_bits(many.out, other.out));
+    EXPECT_TRUE(same_bits(many.lse, other.lse));
+    std::copy_n(&many.q(5, 3, 0, 0), alone.q.size(), alone.q.data());
+    std::copy_n(&many.k(5, 3, 0, 0), alone.k.size(), alone.k.data());
+    std::copy_n(&many.v(5, 3, 0, 0), alone.v.size(), alone.v.data());
+    alone.forward({.causal = true});
+    for (std::int64_t i = 0; i < alone.out.size(); i++)
+      ASSERT_NEAR((&many.out(5, 3, 0, 0))[i], alone.out.data()[i], 2e-6) << "element " << i;
+  });
+}
+
 TEST(Attention, OneQueryAtATimeGivesTheSame) {
   on_every_target([] {
     Tensors all({.heads = 4, .groups = 2, .queries = 150, .keys = 150}), one({.heads = 4, .groups = 2, .keys = 150});

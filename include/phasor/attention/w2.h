@@ -5,7 +5,8 @@
 //
 // with R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. Row-constant terms cancel in the
 // softmax, so this is dot-product attention on the streams side by side, with a key bias: the same kernel, O(S) memory.
-// The mean key is subtracted from q and k first, which changes no distance and keeps digits (docs/numerics.md).
+// The mean key (that of a sample) is subtracted from q and k first, which changes no distance and keeps digits
+// (docs/numerics.md).
 #pragma once
 
 #include "phasor/attention/attention.h"
