@@ -52,7 +52,9 @@ install "$work/core-only" core
 works "$work/core-only" core
 fails "$work/core-only" position
 
-install "$work/all" core position attention
+install "$work/all" core position attention models training
 works "$work/all" position
 works "$work/all" attention
+works "$work/all" models
+works "$work/all" training
 fails "$work/all" no_such_part
