@@ -182,12 +182,11 @@ void keep_other_files(const Temporary& temporary) {
 // One step, where the file system can exchange two folders: then the temporary name is that of the old one.
 bool exchange(const Temporary& temporary) {
 #ifdef RENAME_EXCHANGE
-  if (::renameat2(AT_FDCWD, temporary.path.c_str(), AT_FDCWD, temporary.target.c_str(), RENAME_EXCHANGE) == 0)
-    return true;
+  return ::renameat2(AT_FDCWD, temporary.path.c_str(), AT_FDCWD, temporary.target.c_str(), RENAME_EXCHANGE) == 0;
 #else
   static_cast<void>(temporary);
-#endif
   return false;
+#endif
 }
 
 // Otherwise two steps; readable_folder() finds the old one between them.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "json/strict_json.h"
@@ -68,12 +69,10 @@ void save_tensors(const std::filesystem::path& path, std::span<const StoredTenso
                   const TensorMetadata& metadata) {
   std::ranges::for_each(tensors, check);
   const std::vector<const StoredTensor*> sorted = in_order(tensors);
-  std::vector<std::string_view> names;
-  for (const StoredTensor* tensor : sorted) names.emplace_back(tensor->name);
-  std::ranges::sort(names);
-  const auto repeated = std::ranges::adjacent_find(names);
-  PHASOR_CHECK(repeated == names.end(), kName, "tensors: two are named ", quoted(std::string(*repeated)),
-               ", expected different names");
+  std::set<std::string_view> names;
+  for (const StoredTensor& tensor : tensors)
+    PHASOR_CHECK(names.insert(tensor.name).second, kName, "tensors: two are named ", quoted(tensor.name),
+                 ", expected different names");
   const std::string header = header_text(sorted, metadata);
   PHASOR_CHECK(header.size() <= kLargestHeader, kName, "tensors: a header of ", header.size(),
                " bytes, expected at most ", kLargestHeader);
