@@ -9,13 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
@@ -198,30 +201,45 @@ TEST_P(AtomicFolderTest, IsReadableBetweenTheTwoSteps) {
   EXPECT_EQ(names_in(folder.path()), Names{"run"});
 }
 
-// A child saves without end and is killed at a random moment, again and again.
+// Starts a child that saves without end from `number` on, waits for so many saves to end, then for so long, and kills
+// it.
+void save_until_killed(const fs::path& path, int number, int saves, std::chrono::microseconds delay) {
+  int ended[2];  // a pipe that gets a byte after each save
+  ASSERT_EQ(::pipe(ended), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;; number++) {
+      save(path, number);
+      if (::write(ended[1], "", 1) != 1) ::_exit(1);
+    }
+  }
+  ::close(ended[1]);
+  for (char byte; saves > 0; saves--) EXPECT_EQ(::read(ended[0], &byte, 1), 1) << "the child ended by itself";
+  std::this_thread::sleep_for(delay);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::close(ended[0]);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
+}
+
 TEST_P(AtomicFolderTest, IsWholeAfterAKillAtAnyMoment) {
   const TemporaryFolder folder;
   const fs::path path = folder / "run";
   std::mt19937 random(7);
-  int last = 0, saves = 0;
+  int last = 0;
+  const auto start = std::chrono::steady_clock::now();
   save(path, last);
+  const auto one_save = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
+  const auto longest = std::min<std::chrono::microseconds::rep>(one_save.count() * 3 / 2, 20'000);
   for (int kill = 0; kill < 150; kill++) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      for (int number = last + 1;; number++) save(path, number);
-    }
-    ::usleep(std::uniform_int_distribution<unsigned>(0, 8000)(random));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
+    const int saves = kill % 2;  // at first the child starts and cleans up; later it is in the midst of its work
+    save_until_killed(path, last + 1, saves, std::chrono::microseconds(random() % (longest + 1)));
     const std::optional<int> found = number_of(path);
     ASSERT_TRUE(found.has_value()) << "after kill " << kill;
-    ASSERT_GE(*found, last);
-    saves += *found - last;
+    ASSERT_GE(*found, last + saves);
     last = *found;
   }
-  EXPECT_GT(saves, 0) << "no save ever ended: nothing was tested";
   save(path, last + 1);
   EXPECT_EQ(number_of(path), last + 1);
   EXPECT_EQ(names_in(folder.path()), Names{"run"});

@@ -1,5 +1,5 @@
-// Any bytes given to the safetensors reader either become tensors within these bytes, all of whose values can be read, or
-// std::invalid_argument.
+// Any bytes given to the safetensors reader either become tensors within these bytes, all of whose values can be read,
+// or std::invalid_argument.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
