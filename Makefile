@@ -1,5 +1,6 @@
 # The front door. Each target first sees to the packages it needs (scripts/packages), then does its work.
 FUZZ_SECONDS ?= 30
+FUZZED := rope_config safetensors
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
 VENV := build/goldens-venv
 PEERS_VENV := build/peers-venv
@@ -54,19 +55,23 @@ clang: ## Build everything with clang and run all tests
 	@scripts/packages clang
 	@$(call check,clang)
 
-fuzz: ## Feed the config reader malformed input for FUZZ_SECONDS (30)
+fuzz: ## Feed the readers of configs and weights malformed input for FUZZ_SECONDS (30), shared by them
 	@scripts/packages fuzz
 	@$(call build,fuzz)
-	@mkdir -p build/fuzz/corpus  # libFuzzer adds what it finds to the first folder; the second is only read
-	build/fuzz/tests/fuzz/fuzz_rope_config -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1 \
-	  -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/fuzz/corpus
+	@set -e; for reader in $(FUZZED); do \
+	  mkdir -p build/fuzz/corpus/$$reader; \
+	  echo "fuzz_$$reader"; \
+	  build/fuzz/tests/fuzz/fuzz_$$reader -max_total_time=$$(($(FUZZ_SECONDS) / $(words $(FUZZED)))) -verbosity=0 \
+	    -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$reader tests/fuzz/corpus/$$reader; \
+	done  # libFuzzer adds what it finds to the first folder; the second is only read
 
-goldens: ## Rewrite the golden files from Hugging Face transformers (downloads torch)
+goldens: ## Rewrite the golden files from Hugging Face transformers and safetensors (downloads torch)
 	@scripts/packages goldens
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" numpy
+	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" "safetensors==0.8.*" numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
 	$(VENV)/bin/python tests/golden/make_models.py
+	$(VENV)/bin/python tests/golden/make_safetensors.py
 
 clean: ## Remove everything that was built
 	rm -rf build

@@ -12,7 +12,7 @@ endforeach()
 add_library(phasor_all INTERFACE)
 add_library(phasor::phasor ALIAS phasor_all)
 target_include_directories(phasor_all INTERFACE ${umbrella_links})
-target_link_libraries(phasor_all INTERFACE phasor_layers)
+target_link_libraries(phasor_all INTERFACE phasor_training)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/phasor)
 configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake
@@ -21,4 +21,4 @@ write_basic_package_version_file(phasor-config-version.cmake COMPATIBILITY SameM
 install(FILES ${PROJECT_BINARY_DIR}/phasor-config.cmake ${PROJECT_BINARY_DIR}/phasor-config-version.cmake
         DESTINATION ${package_dir} COMPONENT core)
 install(FILES include/phasor/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT core)
-install(FILES include/phasor/phasor.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT attention)
+install(FILES include/phasor/phasor.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT training)

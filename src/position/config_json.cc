@@ -1,43 +1,11 @@
 #include "config_json.h"
 
 #include <cmath>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "phasor/core/check.h"
 
 namespace phasor {
-
-Json parse_json_object(std::string_view text) {
-  constexpr int kDeepest = 64;
-  std::vector<std::set<std::string>> keys;  // of every object that is still open
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    PHASOR_CHECK(depth <= kDeepest, kConfigReader, "config: nested deeper than ", kDeepest, ", expected a config.json");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& name = value.get_ref<const std::string&>();
-      PHASOR_CHECK(keys.back().insert(name).second, kConfigReader, name, ": given twice, expected once");
-    }
-    return true;
-  };
-  Json result;
-  try {
-    result = Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    fail(kConfigReader, "config: not JSON, ", error.what());
-  }
-  PHASOR_CHECK(result.is_object(), kConfigReader, "config: ", json_text(result), ", expected an object");
-  return result;
-}
-
-std::string json_text(const Json& value) {
-  constexpr std::size_t kLongest = 60;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-  return text;
-}
 
 const Json* find(const Json& object, std::string_view key) {
   const auto found = object.find(key);

@@ -1,26 +1,18 @@
-// JSON that comes from strangers: strict parsing, and values of the right type or an error that names the key, the
-// value and what was expected.
+// Values of a config.json of the right type, or an error that names the key, the value and what was expected.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "json/strict_json.h"
+
 namespace phasor {
 
-using Json = nlohmann::json;
-
 inline constexpr const char* kConfigReader = "read_rope_config";  // who complains
-
-// Parses one object. Text that is not JSON, nests deeper than 64, or repeats a key is refused.
-Json parse_json_object(std::string_view text);
-
-// The value as it would be written, cut to a readable length.
-std::string json_text(const Json& value);
 
 // The value of a key; nullptr when the key is missing or null.
 const Json* find(const Json& object, std::string_view key);

@@ -420,7 +420,7 @@ const RopeConfig& HuggingFaceRope::rope(std::string_view layer_type) const {
 HuggingFaceRope read_rope_config(std::string_view json) {
   PHASOR_CHECK(json.size() <= kLargestConfig, kName, "config: ", json.size(), " bytes, expected at most ",
                kLargestConfig);
-  const Json config = parse_json_object(json);
+  const Json config = parse_json_object(json, kName, "config");
   return Reader(config).read();
 }
 

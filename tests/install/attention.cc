@@ -1,5 +1,6 @@
-#include <phasor/phasor.h>
+#include <phasor/attention/attention.h>
 
+#include <algorithm>
 #include <cstdio>
 
 int main() {

@@ -1,4 +1,4 @@
-#include <phasor/phasor.h>
+#include <phasor/layers/block.h>
 
 #include <cstdio>
 

@@ -52,12 +52,10 @@ install "$work/core-only" core
 works "$work/core-only" core
 fails "$work/core-only" position
 
-install "$work/attention" core position attention
-works "$work/attention" position
-works "$work/attention" attention
-fails "$work/attention" layers
-
-install "$work/all" core position attention layers
+install "$work/all" core position attention layers models training
+works "$work/all" position
 works "$work/all" attention
 works "$work/all" layers
+works "$work/all" models
+works "$work/all" training
 fails "$work/all" no_such_part

@@ -171,9 +171,9 @@ TEST(HuggingFace, BrokenTextIsAnErrorAndNeverACrash) {
   const std::string whole = with(R"("rope_scaling": {"type": "linear", "factor": 2.0})");
   for (std::size_t length = 0; length < whole.size(); length++)
     EXPECT_ERROR(read_rope_config(whole.substr(0, length)), "[read_rope_config]");
-  EXPECT_ERROR(read_rope_config(with(R"("rope_theta": 1e4, "rope_theta": 1e5)")), "rope_theta: given twice");
+  EXPECT_ERROR(read_rope_config(with(R"("rope_theta": 1e4, "rope_theta": 1e5)")), "\"rope_theta\" is given twice");
   EXPECT_ERROR(read_rope_config(with(R"("rope_scaling": {"type": "linear", "factor": 2, "factor": 4})")),
-               "factor: given twice");
+               "\"factor\" is given twice");
   EXPECT_ERROR(read_rope_config(std::string(10'000, '[') + std::string(10'000, ']')), "nested deeper than 64");
   EXPECT_ERROR(read_rope_config(R"({"a":)" + std::string(10'000, '[')), "nested deeper than 64");
   EXPECT_ERROR(read_rope_config(std::string((16 << 20) + 1, ' ')), "16777217 bytes", "at most");
