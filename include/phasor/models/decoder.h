@@ -1,0 +1,138 @@
+// A transformer over tokens: embedding, blocks, norm, output head; written once for standard and Wasserstein-2 blocks
+// and for any position encoding.
+//
+//   Decoder model({.vocab_size = 256, .hidden_size = 128, .num_hidden_layers = 4, .num_attention_heads = 4,
+//                  .intermediate_size = 344, .encoding = AlibiConfig{.causal = true}}, /*seed=*/1);
+//   model.forward(tokens, logits, &saved, workspace);
+//   model.backward(saved, grad_logits, workspace);
+//
+// With W2 scores there are two embedding tables, of means and of log variances, and the head reads the mean.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "phasor/layers/block.h"
+#include "phasor/layers/embedding.h"
+#include "phasor/position/encoding.h"
+
+namespace phasor {
+
+enum class Score {
+  dot,
+  w2,  // minus the squared 2-Wasserstein distance between Gaussian tokens
+};
+
+// Names as in Hugging Face configs, where there are such.
+struct DecoderConfig {
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t num_hidden_layers = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
+  std::int64_t intermediate_size = 0;
+  std::int64_t max_position_embeddings = 2048;
+  double rms_norm_eps = 1e-6;
+  bool tie_word_embeddings = true;
+  bool qk_norm = false;         // not with W2
+  bool attention_bias = false;  // not with W2
+  double attention_dropout = 0.0;
+  std::int64_t sliding_window = 0;  // 0: none
+  bool causal = true;               // false: an encoder, every token sees all
+  Score score = Score::dot;
+  EncodingConfig encoding = NoneConfig{};
+
+  // Sizes that were 0, filled in; errors name what does not fit.
+  DecoderConfig checked() const;
+  ModelShape shape() const;  // of a checked config
+  BlockConfig block() const;
+};
+
+// What a step of training may choose.
+struct ForwardOptions {
+  std::uint64_t dropout_seed = 0;
+  std::int64_t first_position = 0;
+  // Weights of attention of one layer, [B, H, T, T]; without data they are not made.
+  std::int64_t weights_layer = 0;
+  TensorView<float, 4> weights{};
+};
+
+class Decoder {
+ public:
+  using AnyBlock = std::variant<Block, W2Block>;
+  struct Saved;
+  class Cache;
+
+  Decoder(const DecoderConfig& config, std::uint64_t seed);
+
+  const DecoderConfig& config() const { return config_; }
+  NamedWeights weights();              // stable order and names; the encoding's are positions.NAME
+  std::int64_t parameter_count() const;
+  void clear_gradients();
+
+  // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old.
+  void set_encoding(const EncodingConfig& encoding);
+
+  // tokens [B, T] to logits [B, T, vocab_size].
+  void forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
+               Workspace& workspace, const ForwardOptions& options = {}) const;
+  // Adds to the gradients of all weights. grad_logits is [B, T, vocab_size].
+  void backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace);
+
+  // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
+  Cache make_cache(const LayerCacheConfig& config) const;
+  void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
+              Workspace& workspace) const;
+
+ private:
+  struct Positions;
+  PositionPlan plan(const Placement& placement) const;
+  Placement placement(TensorView<const std::int64_t, 3> queries) const;
+  AttentionOptions attention_options(std::uint64_t dropout_seed, std::int64_t layer) const;
+  void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
+  TensorView<const float, 2> head() const;
+
+  DecoderConfig config_;
+  Embedding embedding_;
+  std::optional<Embedding> log_variance_embedding_;
+  std::vector<AnyBlock> blocks_;
+  RmsNorm norm_;
+  std::optional<Weight> head_;  // when not tied
+  std::vector<std::string> position_names_;
+  std::vector<Weight> positions_;
+};
+
+// What forward keeps for backward. Reused from step to step, it allocates nothing but the tables of positions.
+struct Decoder::Saved {
+  Tensor<std::int32_t, 2> tokens;
+  Tensor<std::int64_t, 3> positions;  // [1, 1, T]
+  PositionPlan plan;
+  struct Layer {
+    Tensor<float, 3> mean, log_variance;  // the block's input
+    std::variant<Block::Saved, W2Block::Saved> block;
+  };
+  std::vector<Layer> layers;
+  Tensor<float, 3> last, last_log_variance, normed;  // after the blocks
+  RmsNorm::Saved norm;
+};
+
+// Keys and values of every layer, and how many tokens have been read.
+class Decoder::Cache {
+ public:
+  std::int64_t length() const { return length_; }
+  std::int64_t capacity() const { return capacity_; }
+  void truncate(std::int64_t length);  // of all sequences
+
+ private:
+  friend class Decoder;
+  std::vector<LayerCache> layers_;
+  std::int64_t length_ = 0, capacity_ = 0;
+  CachedKeys keys_ = CachedKeys::rotated;
+};
+
+}  // namespace phasor
