@@ -97,7 +97,7 @@ bool Scale::can_show(double value) const { return std::isfinite(value) && (!log_
 
 double Scale::place(double value) const {
   if (!log_) return (value - first_) / (last_ - first_);
-  return std::log(value / first_) / std::log(last_ / first_);
+  return (std::log(value) - std::log(first_)) / (std::log(last_) - std::log(first_));  // a quotient might overflow
 }
 
 double Scale::pixel(double value) const {

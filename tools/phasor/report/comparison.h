@@ -98,6 +98,10 @@ struct Spread {
 };
 Spread spread(const std::vector<double>& by_seed);
 
+// As the tables write them: 0.860, 97.
+std::string score_text(double score);
+std::string megabytes_text(std::int64_t bytes);
+
 // The score at a length, or nullptr.
 const LengthScore* score_at(const EncodingResult& encoding, std::int64_t length);
 

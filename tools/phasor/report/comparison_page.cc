@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -41,10 +42,9 @@ std::string score_cell(const LengthScore* score, const Tint& tint, bool best) {
   if (score->not_possible)
     return element("td", {{"class", "number none"}, {"title", *score->not_possible}}, "not possible");
   const Spread found = spread(score->by_seed);
-  std::string text = escape(number_text(found.mean, 3));
+  std::string text = escape(score_text(found.mean));
   if (score->by_seed.size() > 1)
-    text +=
-        element("span", {{"class", "spread"}}, escape(number_text(found.low, 3) + " – " + number_text(found.high, 3)));
+    text += element("span", {{"class", "spread"}}, escape(score_text(found.low) + " – " + score_text(found.high)));
   return element(
       "td",
       {{"class", best ? "number score best" : "number score"}, {"style", "--share:" + coordinate(tint(found.mean))}},
@@ -83,9 +83,8 @@ std::string ranking_row(const Comparison& comparison, const EncodingResult& enco
         score != nullptr && !score->by_seed.empty() && best_at(comparison, length) == spread(score->by_seed).mean;
     cells += score_cell(score, tint, best);
   }
-  constexpr double kMega = 1e6;
-  cells += number(tool::count(encoding.parameters)) + number(tool::count(std::llround(encoding.tokens_per_second))) +
-           number(tool::count(std::llround(static_cast<double>(encoding.peak_memory_bytes) / kMega)) + " MB");
+  cells += number(tool::count(encoding.parameters)) + number(number_text(std::round(encoding.tokens_per_second))) +
+           number(megabytes_text(encoding.peak_memory_bytes) + " MB");
   return element("tr", {}, cells);
 }
 
@@ -156,14 +155,14 @@ Section training_section(const Comparison& comparison) {
       "over seeds.",
       {.title = "Training loss",
        .x = {.label = "step"},
-       .y = {.label = "loss"},
+       .y = {.label = "loss", .log = true},
        .series = losses([](const LossPoint& p) { return std::optional<double>(p.train_loss); })});
   add_unless_empty(figures, "validation-loss",
                    "Loss on data it never saw, at the training length. Lines that end early learned fewer steps within "
                    "the same budget.",
                    {.title = "Validation loss",
                     .x = {.label = "step"},
-                    .y = {.label = "loss"},
+                    .y = {.label = "loss", .log = true},
                     .series = losses([](const LossPoint& p) { return p.validation_loss; })});
   return {"training", "Training", "The same model, data order and budget; only the encoding differs.",
           gallery(figures)};
@@ -237,17 +236,29 @@ std::int64_t strongest_key(const AttentionMap& map, std::int64_t query) {
   return std::max_element(row, row + map.keys) - row;
 }
 
+// The weight that one in fifty of the keys that are looked at exceeds: the first queries have few keys, hence weights
+// that would leave all others dark.
+double usual_highest(const std::vector<AttentionMap>& maps) {
+  std::vector<double> weights;
+  for (const AttentionMap& map : maps)
+    std::ranges::copy_if(map.weights, std::back_inserter(weights), [](double weight) { return weight > 0.0; });
+  if (weights.empty()) return 1.0;
+  const auto place = weights.begin() + static_cast<std::ptrdiff_t>(weights.size() - 1 - weights.size() / 50);
+  std::ranges::nth_element(weights, place);
+  return *place;
+}
+
 HeatMap head_picture(const Comparison& comparison, const AttentionMap& attention, double highest) {
   HeatMap map{.title = head_name(attention),
-              .values = {static_cast<std::size_t>(attention.queries), static_cast<std::size_t>(attention.keys),
-                         attention.weights},
+              .values = {static_cast<std::size_t>(attention.queries), static_cast<std::size_t>(attention.keys), {}},
               .x = {.label = "key"},
               .y = {.label = "query"},
-              .value_label = "attention weight",
               .low = 0.0,
               .high = highest,
               .width = 200,
               .height = 200};
+  for (const double weight : attention.weights)  // none at all is left blank, as masked keys are
+    map.values.values.push_back(weight > 0.0 ? weight : std::nan(""));
   for (std::int64_t query = 0; query < attention.queries; query++) {
     const std::int64_t key = strongest_key(attention, query);
     map.row_titles.push_back("query " + token_name(comparison, query) + ": most on key " + token_name(comparison, key) +
@@ -276,18 +287,24 @@ TextTable strongest_keys(const std::vector<AttentionMap>& maps) {
 }
 
 Figure attention_figure(const Comparison& comparison, const EncodingResult& encoding, std::size_t place) {
-  double highest = 0.0;
-  for (const AttentionMap& map : encoding.attention)
-    for (const double weight : map.weights) highest = std::fmax(highest, weight);
+  const double highest = usual_highest(encoding.attention);
+  double most = 0.0;
   std::string maps;
-  for (const AttentionMap& map : encoding.attention)
+  for (const AttentionMap& map : encoding.attention) {
     maps +=
         element("div", {},
                 element("h4", {}, escape(head_name(map))) + heat_map_picture(head_picture(comparison, map, highest)));
-  return {
-      "attention-" + std::to_string(place), encoding.name, "",
-      element("div", {{"class", "maps"}}, maps) + colour_bar(head_picture(comparison, encoding.attention[0], highest)),
-      strongest_keys(encoding.attention)};
+    for (const double weight : map.weights) most = std::fmax(most, weight);
+  }
+  const HeatMap scale{.title = "",
+                      .values = {1, 1, {most}},
+                      .x = {},
+                      .y = {},
+                      .value_label = "attention weight",
+                      .low = 0.0,
+                      .high = highest};
+  return {"attention-" + std::to_string(place), encoding.name, "",
+          element("div", {{"class", "maps"}}, maps) + colour_bar(scale), strongest_keys(encoding.attention)};
 }
 
 Section attention_section(const Comparison& comparison) {
@@ -298,8 +315,8 @@ Section attention_section(const Comparison& comparison) {
   return {
       "attention", "Where attention looks",
       "The weights that queries (rows) give to keys (columns) of one sample, the same for every encoding. A diagonal "
-      "is a fixed distance; a column is one token that all look at.",
-      figures.empty() ? "" : gallery(figures)};
+      "is a fixed distance; a column is one token that all look at; blank is no weight at all.",
+      gallery(figures)};
 }
 
 // ---- what was run ----
@@ -351,7 +368,7 @@ std::string summary(const Comparison& comparison) {
   const LengthScore* score = score_at(best, longest);
   if (score == nullptr || score->by_seed.empty()) return text;
   return text + " Best at " + tool::count(longest) + ": " + best.name + ", " + settings.metric + " " +
-         number_text(spread(score->by_seed).mean, 3) + ".";
+         score_text(spread(score->by_seed).mean) + ".";
 }
 
 }  // namespace
@@ -361,6 +378,7 @@ std::string comparison_page(const Comparison& comparison) {
                                 attention_section(comparison)};
   for (Section& section : atlas_sections({rope_of(comparison.settings)})) sections.push_back(std::move(section));
   sections.push_back(run_section(comparison.settings));
+  std::erase_if(sections, [](const Section& section) { return section.content.empty(); });  // nothing was recorded
   return page("Which position encoding?", summary(comparison), sections);
 }
 

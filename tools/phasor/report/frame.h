@@ -17,7 +17,7 @@ struct Plot {
 };
 
 // Room around a plot, enough for labels at the size used on phones.
-inline constexpr double kLeft = 68, kTop = 38, kRight = 22, kBottom = 62;
+inline constexpr double kLeft = 68, kTop = 38, kRight = 30, kBottom = 62;
 
 std::string svg_text(double x, double y, std::string_view kind, std::string_view anchor, std::string_view text);
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view kind);

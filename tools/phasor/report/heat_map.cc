@@ -12,14 +12,19 @@ struct Ends {
   double low, high;
 };
 
-Ends ends_of(const HeatMap& map) {
+Ends ends_of_data(const HeatMap& map) {
   double low = std::nan(""), high = std::nan("");
   for (const double value : map.values.values) {
     low = std::fmin(low, value);
     high = std::fmax(high, value);
   }
   if (std::isnan(low)) low = high = 0.0;
-  return {map.low.value_or(low), map.high.value_or(high)};
+  return {low, high};
+}
+
+Ends ends_of(const HeatMap& map) {
+  const Ends data = ends_of_data(map);
+  return {map.low.value_or(data.low), map.high.value_or(data.high)};
 }
 
 std::string picture_address(const Matrix& matrix, ColourMap colours, const Ends& ends) {
@@ -88,13 +93,14 @@ std::string colour_bar(const HeatMap& map) {
   constexpr std::size_t kSteps = 128;
   Matrix ramp{1, kSteps, {}};
   for (std::size_t i = 0; i < kSteps; i++) ramp.values.push_back(static_cast<double>(i));
-  const Ends ends = ends_of(map);
+  const Ends ends = ends_of(map), data = ends_of_data(map);
+  const std::string low = (data.low < ends.low ? "≤ " : "") + number_text(ends.low, 3);
+  const std::string high = (data.high > ends.high ? "≥ " : "") + number_text(ends.high, 3);
   const std::string bar = element(
       "img", {{"class", "bar"}, {"alt", "colour scale"}, {"src", picture_address(ramp, map.colours, {0, kSteps - 1})}});
-  return element(
-      "div", {{"class", "legend"}},
-      element("span", {{"class", "item"}}, escape(number_text(ends.low, 3)) + bar + escape(number_text(ends.high, 3))) +
-          element("span", {{"class", "item"}}, escape(map.value_label)));
+  return element("div", {{"class", "legend"}},
+                 element("span", {{"class", "item"}}, escape(low) + bar + escape(high)) +
+                     element("span", {{"class", "item"}}, escape(map.value_label)));
 }
 
 std::string heat_map(const HeatMap& map) { return heat_map_picture(map) + colour_bar(map); }

@@ -17,7 +17,7 @@ struct HeatMap {
   std::string value_label = {};
   ColourMap colours = ColourMap::sequential;
   std::optional<double> low = {}, high = {};  // what the first and last colour mean; otherwise the ends of the data
-  double width = 470, height = 290;           // of the picture within its axes
+  double width = 462, height = 290;           // of the picture within its axes
   std::vector<std::string> row_titles = {};   // shown when hovering; otherwise where the row is least and most
 };
 

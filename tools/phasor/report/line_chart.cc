@@ -11,7 +11,7 @@
 namespace phasor::report {
 namespace {
 
-constexpr Plot kPlot{kLeft, kTop, 470, 290};
+constexpr Plot kPlot{kLeft, kTop, 462, 290};
 constexpr std::size_t kColours = 10, kDashes = 4, kMarkers = 5;  // the style sheet has a class for each
 constexpr std::size_t kMostMarked = 20;                          // points of a series that each get a marker
 constexpr std::size_t kHovers = 24;                              // places of a longer series that tell their value
@@ -66,6 +66,11 @@ std::vector<std::vector<Point>> stretches(const Series& series, const Scales& sc
 }
 
 std::string line_path(const std::vector<Point>& points, const Scales& scales, bool steps) {
+  constexpr double kAlone = 3;  // half of the dash that a point without neighbours gets
+  if (points.size() == 1) {
+    const double x = scales.x.pixel(points[0].x), y = scales.y.pixel(points[0].y);
+    return "M" + scales.at(x - kAlone, y) + "L" + scales.at(x + kAlone, y);
+  }
   std::string path = "M" + scales.at(points[0]);
   for (std::size_t i = 1; i < points.size(); i++) {
     if (steps)
@@ -161,14 +166,31 @@ std::string series_group(const Series& series, std::size_t place, const LineChar
   return element("g", {{"class", series_class(style)}}, content + points_of(series, style, chart, scales));
 }
 
-// The text stands beside its line, on the side with more room.
+// Whether the points within `reach` right of a place (left of it: negative) lie in the upper half.
+bool crowded_above(const LineChart& chart, const Scales& scales, double x, double reach) {
+  double sum = 0.0, count = 0.0;
+  for (const Series& series : chart.series)
+    for (const Point& point : series.points) {
+      if (!scales.can_show(point)) continue;
+      const double away = (scales.x.pixel(point.x) - x) / reach;
+      if (away < 0.0 || away > 1.0) continue;
+      sum += scales.y.pixel(point.y);
+      count++;
+    }
+  return count > 0.0 && sum / count < kPlot.top + kPlot.height / 2;
+}
+
+// The text stands beside its line, on the side with more room, away from the data.
 std::string marks(const LineChart& chart, const Scales& scales) {
+  constexpr double kReach = 130;  // about as long as the text is
   std::string content;
   for (const Mark& mark : chart.x_marks) {
     const double x = scales.x.pixel(mark.value);
     const bool left_half = x < kPlot.left + kPlot.width / 2;
     content += svg_line(x, kPlot.top, x, kPlot.bottom(), "mark");
-    content += svg_text(x + (left_half ? 7 : -7), kPlot.top + 12, "note", left_half ? "start" : "end", mark.text);
+    const double y =
+        crowded_above(chart, scales, x, left_half ? kReach : -kReach) ? kPlot.bottom() - 30 : kPlot.top + 12;
+    content += svg_text(x + (left_half ? 7 : -7), y, "note", left_half ? "start" : "end", mark.text);
   }
   for (const Mark& mark : chart.y_marks) {
     const double y = scales.y.pixel(mark.value);
@@ -200,10 +222,11 @@ std::string legend(const LineChart& chart) {
 
 std::string line_chart(const LineChart& chart) {
   const Range xs = x_range(chart), ys = y_range(chart);
-  Axis x_axis = chart.x;  // a line fills its width
+  Axis x_axis = chart.x;  // a line fills its width; a few named values stand off the frame
   if (!x_axis.first && std::isfinite(xs.low)) x_axis.first = xs.low;
   if (!x_axis.last && std::isfinite(xs.high)) x_axis.last = xs.high;
-  const Scales scales{Scale(x_axis, xs.low, xs.high, kPlot.left, kPlot.right()),
+  const double inset = chart.x.ticks.empty() ? 0.0 : 26.0;
+  const Scales scales{Scale(x_axis, xs.low, xs.high, kPlot.left + inset, kPlot.right() - inset),
                       Scale(chart.y, ys.low, ys.high, kPlot.bottom(), kPlot.top)};
   std::string content = frame(kPlot, chart.x, scales.x, chart.y, scales.y, true);
   for (std::size_t i = 0; i < chart.series.size(); i++) content += series_group(chart.series[i], i, chart, scales);

@@ -46,7 +46,7 @@ std::string figure(const Figure& figure) {
 std::string gallery(const std::vector<Figure>& figures) {
   std::string content;
   for (const Figure& one : figures) content += figure(one);
-  return element("div", {{"class", "gallery"}}, content);
+  return content.empty() ? "" : element("div", {{"class", "gallery"}}, content);
 }
 
 std::string page(std::string_view title, std::string_view subtitle, const std::vector<Section>& sections) {

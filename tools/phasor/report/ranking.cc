@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <numeric>
 
@@ -18,12 +20,12 @@ double merit(const Comparison& comparison, const EncodingResult& encoding, std::
   return comparison.settings.higher_is_better ? mean : -mean;
 }
 
-std::string score_text(const EncodingResult& encoding, std::int64_t length) {
+std::string score_cell(const EncodingResult& encoding, std::int64_t length) {
   const LengthScore* score = score_at(encoding, length);
   if (score == nullptr || score->not_possible) return "-";
   const Spread found = spread(score->by_seed);
-  const std::string mean = tool::number(found.mean, 3);
-  return score->by_seed.size() < 2 ? mean : mean + " +-" + tool::number((found.high - found.low) / 2.0, 2);
+  const std::string mean = score_text(found.mean);
+  return score->by_seed.size() < 2 ? mean : mean + " +-" + score_text((found.high - found.low) / 2.0);
 }
 
 std::vector<std::int64_t> longest_first(std::vector<std::int64_t> lengths) {
@@ -32,6 +34,19 @@ std::vector<std::int64_t> longest_first(std::vector<std::int64_t> lengths) {
 }
 
 }  // namespace
+
+std::string score_text(double score) {
+  if (std::isnan(score)) return "not a number";
+  constexpr double kLongInFront = 100.0;
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), std::fabs(score) < kLongInFront ? "%.3f" : "%.4g", score);
+  return text.data();
+}
+
+std::string megabytes_text(std::int64_t bytes) {
+  constexpr double kMega = 1e6;
+  return tool::count(std::llround(static_cast<double>(bytes) / kMega));
+}
 
 Spread spread(const std::vector<double>& by_seed) {
   if (by_seed.empty()) {
@@ -65,17 +80,18 @@ std::vector<std::size_t> ranking(const Comparison& comparison) {
 tool::Table ranking_table(const Comparison& comparison) {
   std::vector<std::string> headings{">rank", "encoding", "scores"};
   for (const std::int64_t length : comparison.settings.eval_lengths)
-    headings.push_back(">" + comparison.settings.metric + " at " + tool::count(length));
+    headings.push_back((headings.size() == 3 ? ">" + tool::printable(comparison.settings.metric) + " at " : ">at ") +
+                       tool::count(length));
   for (const char* heading : {">parameters", ">tokens/s", ">peak MB"}) headings.emplace_back(heading);
   tool::Table table(headings);
   std::size_t rank = 0;
   for (const std::size_t i : ranking(comparison)) {
     const EncodingResult& encoding = comparison.encodings[i];
     std::vector<std::string> row{std::to_string(++rank), tool::printable(encoding.name), encoding.attention_score};
-    for (const std::int64_t length : comparison.settings.eval_lengths) row.push_back(score_text(encoding, length));
+    for (const std::int64_t length : comparison.settings.eval_lengths) row.push_back(score_cell(encoding, length));
     row.push_back(tool::count(encoding.parameters));
-    row.push_back(tool::count(std::llround(encoding.tokens_per_second)));
-    row.push_back(tool::count(encoding.peak_memory_bytes / 1'000'000));
+    row.push_back(number_text(std::round(encoding.tokens_per_second)));
+    row.push_back(megabytes_text(encoding.peak_memory_bytes));
     table.add(row);
   }
   return table;

@@ -43,6 +43,7 @@ figure { margin: 0; padding: 1.3rem 1.4rem 1rem; background: var(--card); border
   min-width: 0; break-inside: avoid;
   display: grid; grid-template-columns: minmax(0, 1fr); grid-row: span 4; grid-template-rows: subgrid; row-gap: 0; }
 figure p { font-size: .95rem; }
+figure p:empty { margin: 0; }
 svg.chart, svg.heat { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { font-size: 13px; fill: var(--quiet); font-family: inherit; font-variant-numeric: tabular-nums; }
 svg text.middle { dominant-baseline: central; }
@@ -83,7 +84,7 @@ th:first-child, td:first-child { padding-left: 0; }
 .ranking .best { font-weight: 700; }
 .ranking .none { color: var(--quiet); font-style: italic; }
 .notes { color: var(--quiet); font-size: .9rem; padding-left: 1.2rem; margin: .8rem 0 0; }
-.spread { display: block; font-size: .78rem; color: var(--quiet); }
+.spread { display: block; font-size: .78rem; font-weight: 400; color: var(--quiet); }
 .ranking .score .spread { color: inherit; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1.6rem; margin: 1rem 0; }
 dt { color: var(--quiet); }
