@@ -1,6 +1,7 @@
 #include "report/atlas.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -28,6 +29,15 @@ TEST(Atlas, HasEveryPicture) {
   EXPECT_EQ(with_class(elements, "heat").size(), 4u);
   EXPECT_EQ(with_class(elements, "chart").size(), 10u);
   EXPECT_EQ(named(elements, "figure").size(), named(elements, "details").size());
+}
+
+TEST(Atlas, DrawsTheRightNumbers) {
+  const std::string page = atlas_page("a test", {plain_rope()});
+  // theta^(-62/64); the same divided by 8; a whole turn of the last pair; cosine of one radian.
+  for (const char* part : {">0.0001334<", ">0.125<", ">47,117<", "position 1: from 0.54 at pair of dimensions 0 to 1",
+                           // A position is most like itself; head 2 of 8 has slope 1/8; the last bucket.
+                           "to 1 at position 3<", "query 63: from -7.88 at key 0 to 0 at key 63", ">31<"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
 TEST(Atlas, HasASectionForEachKindOfLayer) {

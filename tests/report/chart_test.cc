@@ -143,9 +143,9 @@ TEST(LineChart, SpreadIsABandAndIsWithinTheAxis) {
   const auto elements = drawn(chart);
   ASSERT_EQ(with_class(elements, "band").size(), 1u);
   EXPECT_NE(line_chart(chart).find("(-8 to 9)"), std::string::npos);
-  bool minus_ten = false;
-  for (const XmlElement& text : named(elements, "text")) minus_ten = minus_ten || text.text == "-5";
-  EXPECT_TRUE(minus_ten);
+  bool below_zero = false;
+  for (const XmlElement& text : named(elements, "text")) below_zero = below_zero || text.text == "-5";
+  EXPECT_TRUE(below_zero);
 }
 
 TEST(LineChart, MarksAreLinesWithText) {

@@ -38,7 +38,7 @@ std::vector<double> linear_ticks(double first, double last) {
 // Decades; thinned when there are many, with 2 and 5 between when there are few.
 std::vector<double> log_ticks(double first, double last) {
   const double low = std::log10(first), high = std::log10(last);
-  const bool few = high - low < 2.0;
+  const bool few = high - low < 2.6;
   const double every = std::max(1.0, std::ceil((high - low) / (kTicks + 2.0)));
   std::vector<double> ticks;
   for (double n = std::floor(low / every) * every; n <= high + 1e-9; n += every)

@@ -68,7 +68,10 @@ std::string ranking_head(const Comparison& comparison) {
   const auto number = [](const std::string& text) { return element("th", {{"class", "number"}}, escape(text)); };
   std::string cells = number("#") + element("th", {}, "encoding") + element("th", {}, "scores");
   for (const std::int64_t length : comparison.settings.eval_lengths)
-    cells += number("at " + tool::count(length) + (length == comparison.settings.length ? " (trained)" : ""));
+    cells +=
+        element("th", {{"class", "number"}},
+                escape("at " + tool::count(length)) +
+                    (length == comparison.settings.length ? element("span", {{"class", "trained"}}, "trained") : ""));
   return element("tr", {}, cells + number("parameters") + number("tokens/s") + number("peak memory"));
 }
 

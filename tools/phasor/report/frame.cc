@@ -41,12 +41,13 @@ std::string frame(const Plot& plot, const Axis& x, const Scale& x_scale, const A
 }
 
 std::string svg(const Plot& plot, std::string_view kind, std::string_view title, std::string_view content) {
+  constexpr double kNarrow = 400;  // shrinks less on a phone, so its text grows less
   const std::string width = coordinate(plot.right() + kRight), height = coordinate(plot.bottom() + kBottom);
   return element("svg",
                  {{"xmlns", "http://www.w3.org/2000/svg"},
                   {"viewBox", "0 0 " + width + " " + height},
                   {"style", "max-width:" + width + "px"},
-                  {"class", std::string(kind)},
+                  {"class", std::string(kind) + (plot.width < kNarrow ? " narrow" : "")},
                   {"role", "img"},
                   {"aria-label", std::string(title)}},
                  content);

@@ -17,7 +17,7 @@ std::vector<std::size_t> spread_indices(std::size_t count, std::size_t most) {
 }
 
 std::string spread_text(const Point& point) {
-  const std::string text = number_text(point.y);
+  std::string text = number_text(point.y);
   if (!point.low || !point.high || *point.low == *point.high) return text;
   return text + " (" + number_text(*point.low) + " to " + number_text(*point.high) + ")";
 }

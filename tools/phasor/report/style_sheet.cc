@@ -38,8 +38,8 @@ nav { display: flex; flex-wrap: wrap; gap: .3rem 1.4rem; margin-top: 1.2rem; pad
   border-bottom: 1px solid var(--rule); }
 nav a { text-decoration: none; }
 nav a:hover { text-decoration: underline; }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 32rem), 1fr)); gap: 1.5rem; margin-top: 1.2rem; }
-figure { margin: 0; padding: 1.3rem 1.4rem 1rem; background: var(--card); border: 1px solid var(--rule); border-radius: 10px;
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 32rem), 1fr)); gap: 0 1.5rem; margin-top: 1.2rem; }
+figure { margin: 0 0 1.5rem; padding: 1.3rem 1.4rem 1rem; background: var(--card); border: 1px solid var(--rule); border-radius: 10px;
   min-width: 0; break-inside: avoid;
   display: grid; grid-template-columns: minmax(0, 1fr); grid-row: span 4; grid-template-rows: subgrid; row-gap: 0; }
 figure p { font-size: .95rem; }
@@ -82,9 +82,9 @@ th:first-child, td:first-child { padding-left: 0; }
 .ranking tbody tr:last-child td { border-bottom: none; }
 .ranking .score { background: color-mix(in srgb, var(--tint) calc(var(--share) * 45%), transparent); }
 .ranking .best { font-weight: 700; }
-.ranking .none { color: var(--quiet); font-style: italic; }
+.ranking .none { color: var(--quiet); font-style: italic; white-space: normal; }
 .notes { color: var(--quiet); font-size: .9rem; padding-left: 1.2rem; margin: .8rem 0 0; }
-.spread { display: block; font-size: .78rem; font-weight: 400; color: var(--quiet); }
+.spread, .trained { display: block; font-size: .78rem; font-weight: 400; color: var(--quiet); white-space: nowrap; }
 .ranking .score .spread { color: inherit; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1.6rem; margin: 1rem 0; }
 dt { color: var(--quiet); }
@@ -96,7 +96,11 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   main { padding: 1.4rem .9rem; }
   h1 { font-size: 1.6rem; }
   figure { padding: 1rem .8rem .8rem; border-radius: 8px; }
-  svg text { font-size: 18px; }
+  svg text, .maps svg text { font-size: 18px; }
+  .narrow text { font-size: 14px; }
+  .spread { display: none; }
+  .ranking table { font-size: .84rem; } .ranking td, .ranking th { padding: .45rem .35rem; }
+  .ranking .table { padding: .3rem .5rem; }
   .series .line { stroke-width: 2.8; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0; }
   dd { margin-bottom: .6rem; }
@@ -111,13 +115,18 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   body { font-size: 10pt; }
   nav, details { display: none; }
   h1 { font-size: 20pt; } h2 { font-size: 14pt; margin-top: 1.4rem; break-after: avoid; }
-  .gallery { grid-template-columns: 1fr 1fr; gap: .8rem; }
-  figure { padding: .7rem .8rem; }
+  .gallery { display: block; }  /* whose rows break between pages, those of a grid do not */
+  figure { display: inline-block; vertical-align: top; width: 48.5%; margin: 0 .8% .6rem 0; padding: .6rem .7rem; }
+  p { break-inside: avoid; } .lead { break-after: avoid; } .gallery { break-before: avoid; }
   figure p { font-size: 9pt; } h3 { font-size: 10.5pt; }
-  svg text { font-size: 17px; }
+  svg text, .maps svg text { font-size: 17px; }
+  .narrow text { font-size: 13px; }
+  .legend { font-size: 8pt; gap: .1rem .7rem; }
+  .bar { width: 6rem; }
+  .spread, .trained { font-size: 6.5pt; }
   .series .line { stroke-width: 2.6; }
   .table { overflow: visible; }
-  .ranking table { font-size: 8pt; } .ranking td, .ranking th { padding: .3rem .35rem; white-space: normal; }
+  .ranking table { font-size: 8pt; } .ranking td, .ranking th { padding: .25rem .35rem; white-space: normal; }
 }
 )css";
 
