@@ -13,7 +13,7 @@ check = $(build) && ctest --preset $(1) --parallel $(JOBS) --progress
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-peers lint goldens sanitize clang fuzz clean
+.PHONY: help demo test test-page bench bench-peers lint goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -28,6 +28,14 @@ demo: ## Build the tool, check its numbers (verify), explain a rotary configurat
 test: ## Build everything and run all tests
 	@scripts/packages test
 	@$(call check,release)
+
+test-page: ## Look at the pages in headless Chromium; screenshots go to build/page
+	@scripts/packages test-page
+	@$(call build,release,tools/phasor/phasor tests/write_made_up_report)
+	@mkdir -p build/page
+	build/release/tools/phasor/phasor atlas --output build/page/atlas.html
+	build/release/tests/write_made_up_report build/page
+	python3 tests/report/page_test.py build/page build/page/atlas.html build/page/comparison.html
 
 bench: ## Measure the speed of the kernels on this machine
 	@scripts/packages bench

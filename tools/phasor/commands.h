@@ -8,6 +8,7 @@ namespace phasor::tool {
 void add_rope(CLI::App& app);
 void add_encodings(CLI::App& app);
 void add_verify(CLI::App& app);
+void add_atlas(CLI::App& app);
 
 // What main returns when a command did its work and found a failure (verify), as opposed to an error.
 struct Failure {};

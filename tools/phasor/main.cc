@@ -14,6 +14,7 @@ int run(int argc, char** argv) {
   phasor::tool::add_rope(app);
   phasor::tool::add_encodings(app);
   phasor::tool::add_verify(app);
+  phasor::tool::add_atlas(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // also --help and --version, which are no errors
