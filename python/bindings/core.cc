@@ -1,0 +1,30 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "module.h"
+#include "phasor/core/check.h"
+#include "phasor/core/parallel.h"
+#include "phasor/core/simd_target.h"
+#include "phasor/version.h"
+
+namespace phasor::python {
+
+namespace nb = nanobind;
+
+void bind_core(nb::module_& module) {
+  module.attr("__version__") = PHASOR_VERSION;
+  module.def("num_threads", &num_threads);
+  module.def(
+      "set_num_threads",
+      [](int count) {
+        PHASOR_CHECK(count >= 0, "set_num_threads", "count: ", count, ", expected at least 1, or 0 for the default");
+        set_num_threads(count);
+      },
+      nb::arg("count"));
+  module.def("simd_target", &simd_target);
+  module.def("simd_targets", &simd_targets);
+  module.def(
+      "set_simd_target", [](const std::string& name) { set_simd_target(name); }, nb::arg("name"));
+}
+
+}  // namespace phasor::python

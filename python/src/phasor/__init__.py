@@ -1,0 +1,1 @@
+from phasor import _phasor
