@@ -1,7 +1,7 @@
 #include "arrays.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -93,10 +93,12 @@ void Array::take(const nb::dlpack::dltensor& tensor) {
   dtype_ = tensor.dtype;
   type_ = type_of(dtype_);
   rank_ = tensor.ndim;
+  const bool is_empty = std::ranges::count(std::span(tensor.shape, static_cast<std::size_t>(rank_)), 0) > 0;
+  const bool strides_count = tensor.strides && !is_empty;  // those of an empty NumPy array are 0
   std::int64_t step = 1;
-  for (auto i = static_cast<std::size_t>(rank_); i-- > 0; step *= shape_[i]) {
+  for (auto i = static_cast<std::size_t>(rank_); i-- > 0; step *= std::max<std::int64_t>(shape_[i], 1)) {
     shape_[i] = tensor.shape[i];
-    strides_[i] = tensor.strides ? tensor.strides[i] : step;
+    strides_[i] = strides_count ? tensor.strides[i] : step;
   }
 }
 
@@ -163,8 +165,10 @@ void Array::fail_type(ElementType expected) const {
                   name_of(expected));
 }
 
+void Array::fail_none() const { fail_type_error(function_, name_, ": None, expected an array"); }
+
 void Array::fail_not_float() const {
-  if (!given_) fail_type_error(function_, name_, ": None, expected an array");
+  if (!given_) fail_none();
   fail_type_error(function_, name_, ": ", type_ == ElementType::other ? name_of(dtype_) : name_of(type_),
                   ", expected float32, float16 or bfloat16");
 }

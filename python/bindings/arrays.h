@@ -40,7 +40,7 @@ template <>
 inline constexpr ElementType kElementType<std::int64_t> = ElementType::int64;
 
 // One argument of a call. Errors name the function and the argument: TypeError for what it is, ValueError for its
-// shape and layout. None is an array that is not given; its views have no data.
+// shape and layout. None is an array that is not given.
 class Array {
  public:
   static constexpr int kMostDimensions = 6;
@@ -48,16 +48,15 @@ class Array {
   Array(const char* function, const char* name, nb::handle object, Access access = Access::read);
 
   bool given() const { return given_; }
-  const char* name() const { return name_; }
   ElementType type() const { return type_; }
-  int rank() const { return rank_; }
+  const void* data() const { return data_; }
 
   // An array of fewer dimensions, but at least `least_rank`, gets leading ones of size 1.
   template <class T, int Rank>
   TensorView<T, Rank> view(int least_rank = Rank) const {
     using Element = std::remove_const_t<T>;
     TensorView<T, Rank> result;
-    if (!given_) return result;
+    if (!given_) fail_none();
     if (type_ != kElementType<Element>) fail_type(kElementType<Element>);
     if (rank_ < least_rank || rank_ > Rank) fail_rank(least_rank, Rank);
     if (reinterpret_cast<std::uintptr_t>(data_) % alignof(T) != 0) fail_alignment();
@@ -69,6 +68,12 @@ class Array {
     }
     if (!result.has_contiguous_rows()) fail_layout();
     return result;
+  }
+
+  // A view without data when the array is not given.
+  template <class T, int Rank>
+  TensorView<T, Rank> optional_view(int least_rank = Rank) const {
+    return given_ ? view<T, Rank>(least_rank) : TensorView<T, Rank>();
   }
 
   // The numbers of an array [n] of any stride, or of one number.
@@ -101,6 +106,7 @@ class Array {
   bool take_by_dlpack(nb::handle object);
   bool take_bits(nb::handle object, Access access);
   [[noreturn]] void fail_object(nb::handle object, Access access) const;
+  [[noreturn]] void fail_none() const;
   [[noreturn]] void fail_rank(int least, int most) const;
   [[noreturn]] void fail_layout() const;
   [[noreturn]] void fail_alignment() const;
@@ -120,6 +126,9 @@ class Array {
 std::vector<std::int64_t> integers(const char* function, const char* name, nb::handle object);
 
 Pairing pairing_of(const char* function, nb::handle name);
+
+// An argument of a bound function that Array looks at: None too, since its messages are better than nanobind's.
+inline auto array_arg(const char* name) { return nb::arg(name).none(); }
 
 // Memory of a tensor, handed to NumPy.
 template <class Scalar, int Rank>

@@ -16,7 +16,7 @@ void forward(nb::handle q_object, nb::handle k_object, nb::handle v_object, nb::
   const OptionArguments arguments(kName, options);
   q.visit([&]<class T>(T) {
     const auto q_view = q.view<const T, 4>(), k_view = k.view<const T, 4>(), v_view = v.view<const T, 4>();
-    const AttentionOutput<T> output{out.view<T, 4>(), lse.view<float, 3>(), weights.view<float, 4>()};
+    const AttentionOutput<T> output{out.view<T, 4>(), lse.optional_view<float, 3>(), weights.optional_view<float, 4>()};
     const nb::gil_scoped_release released;
     attention_forward(q_view, k_view, v_view, output, arguments.value);
   });
@@ -41,14 +41,14 @@ void backward(nb::handle q_object, nb::handle k_object, nb::handle v_object, nb:
   q.visit([&]<class T>(T) {
     const auto q_view = q.view<const T, 4>(), k_view = k.view<const T, 4>(), v_view = v.view<const T, 4>();
     const AttentionResult<T> result{out.view<const T, 4>(), lse.view<const float, 3>(), grad_out.view<const T, 4>(),
-                                    grad_lse.view<const float, 3>()};
+                                    grad_lse.optional_view<const float, 3>()};
     const AttentionGradients<T> gradients{grad_q.view<T, 4>(),
                                           grad_k.view<T, 4>(),
                                           grad_v.view<T, 4>(),
-                                          grad_mask.view<float, 4>(2),
-                                          grad_key_bias.view<float, 3>(1),
-                                          grad_relative_bias.view<float, 2>(),
-                                          grad_sinks.view<float, 1>()};
+                                          grad_mask.optional_view<float, 4>(2),
+                                          grad_key_bias.optional_view<float, 3>(1),
+                                          grad_relative_bias.optional_view<float, 2>(),
+                                          grad_sinks.optional_view<float, 1>()};
     const nb::gil_scoped_release released;
     attention_backward(q_view, k_view, v_view, result, gradients, arguments.value);
   });
@@ -57,12 +57,13 @@ void backward(nb::handle q_object, nb::handle k_object, nb::handle v_object, nb:
 }  // namespace
 
 void bind_attention(nb::module_& module) {
-  module.def("attention_forward", &forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"),
-             nb::arg("lse").none(), nb::arg("weights").none(), nb::arg("options"));
-  module.def("attention_backward", &backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("lse"),
-             nb::arg("grad_out"), nb::arg("grad_lse").none(), nb::arg("grad_q"), nb::arg("grad_k"), nb::arg("grad_v"),
-             nb::kw_only(), nb::arg("grad_mask") = nb::none(), nb::arg("grad_key_bias") = nb::none(),
-             nb::arg("grad_relative_bias") = nb::none(), nb::arg("grad_sinks") = nb::none(), nb::arg("options"));
+  module.def("attention_forward", &forward, array_arg("q"), array_arg("k"), array_arg("v"), array_arg("out"),
+             array_arg("lse"), array_arg("weights"), nb::arg("options"));
+  module.def("attention_backward", &backward, array_arg("q"), array_arg("k"), array_arg("v"), array_arg("out"),
+             array_arg("lse"), array_arg("grad_out"), array_arg("grad_lse"), array_arg("grad_q"), array_arg("grad_k"),
+             array_arg("grad_v"), nb::kw_only(), array_arg("grad_mask") = nb::none(),
+             array_arg("grad_key_bias") = nb::none(), array_arg("grad_relative_bias") = nb::none(),
+             array_arg("grad_sinks") = nb::none(), nb::arg("options"));
 }
 
 }  // namespace phasor::python

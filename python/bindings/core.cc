@@ -1,6 +1,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
+
+#include "arrays.h"
 #include "module.h"
 #include "phasor/core/check.h"
 #include "phasor/core/parallel.h"
@@ -8,8 +11,6 @@
 #include "phasor/version.h"
 
 namespace phasor::python {
-
-namespace nb = nanobind;
 
 void bind_core(nb::module_& module) {
   module.attr("__version__") = PHASOR_VERSION;
@@ -21,6 +22,10 @@ void bind_core(nb::module_& module) {
         set_num_threads(count);
       },
       nb::arg("count"));
+  module.def(
+      "address",
+      [](nb::handle array) { return reinterpret_cast<std::uintptr_t>(Array("address", "array", array).data()); },
+      nb::arg("array"), "Where the functions of this module see an array's memory: for tests that nothing is copied.");
   module.def("simd_target", &simd_target);
   module.def("simd_targets", &simd_targets);
   module.def(

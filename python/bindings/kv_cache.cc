@@ -39,7 +39,8 @@ class Cache {
     const OptionArguments arguments(kName, options);
     const auto call = [&]<class T>(T, const auto& cache) {
       const auto q_view = q.view<const T, 4>();
-      const AttentionOutput<T> output{out.view<T, 4>(), lse.view<float, 3>(), weights.view<float, 4>()};
+      const AttentionOutput<T> output{out.view<T, 4>(), lse.optional_view<float, 3>(),
+                                      weights.optional_view<float, 4>()};
       const nb::gil_scoped_release released;
       attention_forward(q_view, cache, output, arguments.value);
     };
@@ -117,9 +118,10 @@ void bind_kv_cache(nb::module_& module) {
           },
           arg("batch"), arg("key_heads"), arg("capacity"), arg("channels"), arg("value_channels") = 0,
           arg("dtype") = "float32", arg("rotated") = true)
-      .def("append", &Cache::append, arg("k"), arg("v"), arg("cos").none() = nb::none(), arg("sin").none() = nb::none(),
-           arg("pairing").none() = nb::none(), arg("counts").none() = nb::none())
-      .def("attention", &Cache::attend, arg("q"), arg("out"), arg("lse").none(), arg("weights").none(), arg("options"))
+      .def("append", &Cache::append, array_arg("k"), array_arg("v"), array_arg("cos") = nb::none(),
+           array_arg("sin") = nb::none(), arg("pairing").none() = nb::none(), arg("counts").none() = nb::none())
+      .def("attention", &Cache::attend, array_arg("q"), array_arg("out"), array_arg("lse"), array_arg("weights"),
+           arg("options"))
       .def("truncate", &Cache::truncate, arg("b"), arg("length"))
       .def("clear", &Cache::clear)
       .def_prop_ro("lengths", &Cache::lengths)

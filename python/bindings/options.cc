@@ -46,14 +46,14 @@ RotationArgument::RotationArgument(const char* function, const char* cos_name, n
 template <class Number>
 Number OptionArguments::number(std::size_t slot, Number otherwise) const {
   if (given(slot).is_none()) return otherwise;
-  Number value{};
-  if (!nb::try_cast(given(slot), value)) {
+  Number result{};
+  if (!nb::try_cast(given(slot), result)) {
     const char* expected = std::is_same_v<Number, double> ? "a number" : "a whole number of 64 bits";
     throw nb::type_error(("[" + std::string(function_) + "] " + kNames[slot] + ": " + nb::repr(given(slot)).c_str() +
                           ", expected " + expected)
                              .c_str());
   }
-  return value;
+  return result;
 }
 
 const Array& OptionArguments::hold(std::size_t slot) {
@@ -79,13 +79,13 @@ void OptionArguments::read_places() {
 }
 
 void OptionArguments::read_tables() {
-  value.visible = hold(slot("visible")).view<const bool, 4>(2);
-  value.mask = hold(slot("mask")).view<const float, 4>(2);
-  value.key_bias = hold(slot("key_bias")).view<const float, 3>(1);
+  value.visible = hold(slot("visible")).optional_view<const bool, 4>(2);
+  value.mask = hold(slot("mask")).optional_view<const float, 4>(2);
+  value.key_bias = hold(slot("key_bias")).optional_view<const float, 3>(1);
   const Array& bias = hold(slot("relative_bias"));
   if (bias.given())
     value.relative_bias.emplace(bias.view<const float, 2>(), number(slot("first_distance"), std::int64_t{0}));
-  const auto sinks = hold(slot("sinks")).view<const float, 1>();
+  const auto sinks = hold(slot("sinks")).optional_view<const float, 1>();
   value.sinks = {sinks.data, static_cast<std::size_t>(sinks.data ? sinks.shape[0] : 0)};
   const nb::handle pairing = given(slot("pairing"));
   value.rotate_q =

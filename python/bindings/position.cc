@@ -56,8 +56,8 @@ nb::list registry() {
 
 void bind_position(nb::module_& module) {
   using nb::arg;
-  module.def("apply_rotary", &rotate, arg("x"), arg("cos"), arg("sin"), arg("out"), nb::kw_only(), arg("pairing"),
-             arg("transpose") = false);
+  module.def("apply_rotary", &rotate, array_arg("x"), array_arg("cos"), array_arg("sin"), array_arg("out"),
+             nb::kw_only(), arg("pairing").none(), arg("transpose") = false);
   module.def(
       "sinusoidal",
       [](std::int64_t length, std::int64_t dim, double theta) {

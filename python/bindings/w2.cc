@@ -28,7 +28,7 @@ void forward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_sig
   const OptionArguments arguments(kName, options);
   q.mean.visit([&]<class T>(T) {
     const auto q_view = q.view<const T>(), k_view = k.view<const T>(), v_view = v.view<const T>();
-    const W2Output<T> output{out.view<T>(), lse.view<float, 3>(), weights.view<float, 4>()};
+    const W2Output<T> output{out.view<T>(), lse.optional_view<float, 3>(), weights.optional_view<float, 4>()};
     const nb::gil_scoped_release released;
     w2_attention_forward(q_view, k_view, v_view, {tau, eps}, output, arguments.value);
   });
@@ -58,14 +58,14 @@ double backward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_
   q.mean.visit([&]<class T>(T) {
     const auto q_view = q.view<const T>(), k_view = k.view<const T>(), v_view = v.view<const T>();
     const W2Result<T> result{out.view<const T>(), lse.view<const float, 3>(), grad_out.view<const T>(),
-                             grad_lse.view<const float, 3>()};
+                             grad_lse.optional_view<const float, 3>()};
     const W2Gradients<T> gradients{grad_q.view<T>(),
                                    grad_k.view<T>(),
                                    grad_v.view<T>(),
                                    &grad_tau,
-                                   grad_mask.view<float, 4>(2),
-                                   grad_key_bias.view<float, 3>(1),
-                                   grad_relative_bias.view<float, 2>()};
+                                   grad_mask.optional_view<float, 4>(2),
+                                   grad_key_bias.optional_view<float, 3>(1),
+                                   grad_relative_bias.optional_view<float, 2>()};
     const nb::gil_scoped_release released;
     w2_attention_backward(q_view, k_view, v_view, {tau, eps}, result, gradients, arguments.value);
   });
@@ -76,15 +76,17 @@ double backward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_
 
 void bind_w2(nb::module_& module) {
   using nb::arg;
-  module.def("w2_attention_forward", &forward, arg("q_mu"), arg("k_mu"), arg("v_mu"), arg("q_sigma"), arg("k_sigma"),
-             arg("v_spread"), arg("out_mu"), arg("out_spread"), arg("lse").none(), arg("weights").none(), nb::kw_only(),
-             arg("tau") = 1.0, arg("eps") = kTauEpsilon, arg("options"));
-  module.def("w2_attention_backward", &backward, arg("q_mu"), arg("k_mu"), arg("v_mu"), arg("q_sigma"), arg("k_sigma"),
-             arg("v_spread"), arg("out_mu"), arg("out_spread"), arg("lse"), arg("grad_out_mu"), arg("grad_out_spread"),
-             arg("grad_lse").none(), arg("grad_q_mu"), arg("grad_k_mu"), arg("grad_v_mu"), arg("grad_q_sigma"),
-             arg("grad_k_sigma"), arg("grad_v_spread"), nb::kw_only(), arg("tau") = 1.0, arg("eps") = kTauEpsilon,
-             arg("grad_mask") = nb::none(), arg("grad_key_bias") = nb::none(), arg("grad_relative_bias") = nb::none(),
-             arg("options"));
+  module.def("w2_attention_forward", &forward, array_arg("q_mu"), array_arg("k_mu"), array_arg("v_mu"),
+             array_arg("q_sigma"), array_arg("k_sigma"), array_arg("v_spread"), array_arg("out_mu"),
+             array_arg("out_spread"), array_arg("lse"), array_arg("weights"), nb::kw_only(), arg("tau") = 1.0,
+             arg("eps") = kTauEpsilon, arg("options"));
+  module.def("w2_attention_backward", &backward, array_arg("q_mu"), array_arg("k_mu"), array_arg("v_mu"),
+             array_arg("q_sigma"), array_arg("k_sigma"), array_arg("v_spread"), array_arg("out_mu"),
+             array_arg("out_spread"), array_arg("lse"), array_arg("grad_out_mu"), array_arg("grad_out_spread"),
+             array_arg("grad_lse"), array_arg("grad_q_mu"), array_arg("grad_k_mu"), array_arg("grad_v_mu"),
+             array_arg("grad_q_sigma"), array_arg("grad_k_sigma"), array_arg("grad_v_spread"), nb::kw_only(),
+             arg("tau") = 1.0, arg("eps") = kTauEpsilon, array_arg("grad_mask") = nb::none(),
+             array_arg("grad_key_bias") = nb::none(), array_arg("grad_relative_bias") = nb::none(), arg("options"));
 }
 
 }  // namespace phasor::python

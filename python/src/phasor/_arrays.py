@@ -116,7 +116,7 @@ def kind_of(array: Any, name: str) -> Kind:
         )
     if hasattr(array, "__array_namespace__"):
         return DlpackKind(name, array.__array_namespace__().from_dlpack)
-    library = sys.modules.get(type(array).__module__.partition(".")[0])
+    library: Any = sys.modules.get(type(array).__module__.partition(".")[0])
     if not hasattr(library, "from_dlpack"):
         raise TypeError(
             f"{name}: {type(array).__name__}, whose library has no from_dlpack to give a result back through; "

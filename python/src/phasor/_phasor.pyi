@@ -3,7 +3,7 @@ the GIL is released while they run. Arrays are NumPy's, torch's or any with DLPa
 dimension; elements of q, k, v and out are float32, float16 or bfloat16, all alike, those of other arrays float32."""
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from typing_extensions import Unpack
@@ -39,6 +39,9 @@ __version__: str
 
 def num_threads() -> int: ...
 def set_num_threads(count: int) -> None: ...
+
+# Where the functions of this module see an array's memory: for tests that nothing is copied.
+def address(array: Array) -> int: ...
 def simd_target() -> str: ...
 def simd_targets() -> list[str]: ...
 def set_simd_target(name: str) -> None: ...
@@ -147,7 +150,7 @@ class RopeConfig:
     theta: float
     max_position_embeddings: int
     rotary_dim: int
-    pairing: Any
+    pairing: Literal["half", "adjacent"]
     scaling_type: str
     axes: int
     def frequencies(self, length: int = 0) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]: ...

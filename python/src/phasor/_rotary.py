@@ -199,7 +199,7 @@ class Rope:
         axes = whole.shape[0] if self.axes > 1 else 1
         shape = (axes, *((1, 1, *outer)[len(outer) :]))
         spread = np.ascontiguousarray(whole, dtype=np.int64).reshape(shape)
-        cos, sin = (half.reshape(*outer, -1) for half in self._config.table(spread, length))
+        cos, sin = (half.reshape(*outer, half.shape[-1]) for half in self._config.table(spread, length))
         return RotaryTable(kind.from_numpy(cos), kind.from_numpy(sin), self.pairing)
 
 
@@ -266,7 +266,7 @@ def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out:
         raise TypeError(f"table: {type(table).__name__}, expected a RotaryTable")
     result = kind.empty(shape_of(x, "x", 4), x) if out is None else out
     _phasor.apply_rotary(x, table.cos, table.sin, result, pairing=table.pairing, transpose=transpose)
-    return kind.finish(result) if out is None else out  # type: ignore[no-any-return]
+    return kind.finish(result) if out is None else out
 
 
 @with_argument_names
