@@ -31,7 +31,8 @@ def main() -> None:
     print("B1 H1 T1 S1 D8, float32")
     measure("_phasor.attention_forward, NumPy", lambda: _phasor.attention_forward(x, x, x, out, None, None))
     measure("phasor.attention, NumPy", lambda: phasor.attention(x, x, x))
-    measure("phasor.attention, NumPy, causal, rotated", lambda: phasor.attention(x, x, x, causal=True, q_rotary=table, k_rotary=table))
+    rotated = {"causal": True, "q_rotary": table, "k_rotary": table}
+    measure("phasor.attention, NumPy, causal, rotated", lambda: phasor.attention(x, x, x, **rotated))
     measure("phasor.apply_rotary, NumPy", lambda: phasor.apply_rotary(x, table))
     if "--torch" in sys.argv:
         import torch

@@ -70,6 +70,13 @@ def test_symbols_of_the_library_stay_inside():
     assert not [name for name in exported if name.startswith(("_ZN6phasor", "_ZNK6phasor"))]
 
 
+def test_readme():
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code
+    for block in code:
+        exec(block, {})
+
+
 @pytest.mark.parametrize("example", sorted((ROOT / "examples/python").glob("*.py")), ids=lambda path: path.name)
 def test_examples(example):
     code = example.read_text()
