@@ -34,16 +34,18 @@ void check_all_apart(const char* function, const std::vector<Extent>& outputs, c
 }
 
 W2Problem make_problem(const char* function, const StreamsView& q, const StreamsView& k, const StreamsView& v,
-                       double tau, const AttentionOptions& options) {
+                       W2Temperature temperature, const AttentionOptions& options) {
+  const auto [tau, epsilon] = temperature;
   PHASOR_CHECK(std::isfinite(tau), function, "tau: ", tau, ", expected a finite number");
+  PHASOR_CHECK(std::isfinite(epsilon) && epsilon >= 0 && std::fabs(tau) + epsilon > 0, function, "epsilon: ", epsilon,
+               " beside tau ", tau, ", expected a finite number of at least 0, above 0 when tau is 0");
   PHASOR_CHECK(!options.scale, function, "scale: ", *options.scale, ", expected none: tau has its place");
   PHASOR_CHECK(options.softcap == 0, function, "softcap: ", options.softcap, ", expected 0: distances have no cap");
   PHASOR_CHECK(options.sinks.empty(), function, "sinks: ", options.sinks.size(), " numbers, expected none");
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
     PHASOR_CHECK(x->mean.shape[3] <= kMostChannels, function, name, ".mean: shape ", shape_text(x->mean.shape),
                  ", expected a last dimension of 1 to ", kMostChannels);
-  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options), q, k, v,
-                    1.0 / (std::fabs(tau) + kTauEpsilon)};
+  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options), q, k, v, 1.0 / (std::fabs(tau) + epsilon)};
   check_like_mean(function, "q.spread", q, "the shape of q.mean");
   check_like_mean(function, "k.spread", k, "the shape of k.mean");
   check_like_mean(function, "v.spread", v, "the shape of v.mean");
@@ -93,10 +95,10 @@ void w2_decode(const char* function, const W2Problem& problem, const W2ForwardOu
   if (output.lse.data) shift_lse(problem, lowered, -1.0, output.lse, output.lse);
 }
 
-void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v, double tau,
+void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
                 const W2ForwardOutput& output, const AttentionOptions& options) {
   constexpr const char* kName = "w2_attention_forward";
-  const W2Problem problem = make_problem(kName, q, k, v, tau, options);
+  const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_outputs(kName, problem, output);
   constexpr std::int64_t kFewQueries = 16;  // these go to the decode kernel, which has one stream of values
   if (problem.means.queries <= kFewQueries) {
@@ -235,10 +237,10 @@ void reduce_key_bias(const Tensor<float, 3>& gradient, const TensorView<float, 3
       }
 }
 
-void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& v, double tau,
+void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
                  const W2BackwardInput& input, const W2BackwardOutput& output, const AttentionOptions& options) {
   constexpr const char* kName = "w2_attention_backward";
-  const W2Problem problem = make_problem(kName, q, k, v, tau, options);
+  const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_gradients(kName, problem, input, output);
   const W2Lowered lowered = lower(kName, problem, true, W2Values::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
@@ -258,19 +260,20 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   split(gradients.v, output.v);
   if (output.key_bias.data) reduce_key_bias(gradients.key_bias, output.key_bias);
   // dt/dtau = -t^2 sign(tau). |tau| has no derivative at 0; as elsewhere it counts as 0 there.
-  const double sign = tau > 0 ? 1.0 : tau < 0 ? -1.0 : 0.0;
+  const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
   if (output.tau) *output.tau = -sign * problem.t * (from_queries + from_keys);
 }
 
 template <class T>
-void w2_forward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v, double tau,
-                   const W2Output<T>& output, const AttentionOptions& options) {
-  w2_forward(q, k, v, tau, {output.out, output.lse, output.weights}, options);
+void w2_forward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+                   W2Temperature temperature, const W2Output<T>& output, const AttentionOptions& options) {
+  w2_forward(q, k, v, temperature, {output.out, output.lse, output.weights}, options);
 }
 template <class T>
-void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v, double tau,
-                    const W2Result<T>& result, const W2Gradients<T>& gradients, const AttentionOptions& options) {
-  w2_backward(q, k, v, tau, {result.out, result.lse, result.grad_out, result.grad_lse},
+void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+                    W2Temperature temperature, const W2Result<T>& result, const W2Gradients<T>& gradients,
+                    const AttentionOptions& options) {
+  w2_backward(q, k, v, temperature, {result.out, result.lse, result.grad_out, result.grad_lse},
               {gradients.q, gradients.k, gradients.v, gradients.tau, gradients.mask, gradients.key_bias,
                gradients.relative_bias},
               options);
@@ -279,33 +282,33 @@ void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, co
 }  // namespace
 }  // namespace detail
 
-void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
-                          const W2Output<float>& output, const AttentionOptions& options) {
-  detail::w2_forward_of(q, k, v, tau, output, options);
+void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+                          W2Temperature temperature, const W2Output<float>& output, const AttentionOptions& options) {
+  detail::w2_forward_of(q, k, v, temperature, output, options);
 }
-void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
-                          const W2Output<bf16>& output, const AttentionOptions& options) {
-  detail::w2_forward_of(q, k, v, tau, output, options);
+void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+                          W2Temperature temperature, const W2Output<bf16>& output, const AttentionOptions& options) {
+  detail::w2_forward_of(q, k, v, temperature, output, options);
 }
-void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
-                          const W2Output<f16>& output, const AttentionOptions& options) {
-  detail::w2_forward_of(q, k, v, tau, output, options);
+void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+                          W2Temperature temperature, const W2Output<f16>& output, const AttentionOptions& options) {
+  detail::w2_forward_of(q, k, v, temperature, output, options);
 }
 
-void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
-                           const W2Result<float>& result, const W2Gradients<float>& gradients,
-                           const AttentionOptions& options) {
-  detail::w2_backward_of(q, k, v, tau, result, gradients, options);
+void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+                           W2Temperature temperature, const W2Result<float>& result,
+                           const W2Gradients<float>& gradients, const AttentionOptions& options) {
+  detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
 }
-void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
-                           const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
+void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+                           W2Temperature temperature, const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
                            const AttentionOptions& options) {
-  detail::w2_backward_of(q, k, v, tau, result, gradients, options);
+  detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
 }
-void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
-                           const W2Result<f16>& result, const W2Gradients<f16>& gradients,
+void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+                           W2Temperature temperature, const W2Result<f16>& result, const W2Gradients<f16>& gradients,
                            const AttentionOptions& options) {
-  detail::w2_backward_of(q, k, v, tau, result, gradients, options);
+  detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
 }
 
 }  // namespace phasor

@@ -1,5 +1,5 @@
 // Wasserstein-2 attention as dot-product attention on the two streams side by side. With q~ = [R q_mean - c; q_sigma -
-// c_sigma], k~ likewise and t = 1 / (|tau| + 1e-6),
+// c_sigma], k~ likewise and t = 1 / (|tau| + epsilon),
 //
 //   score(i, j) = -t |q~_i - k~_j|^2 = 2t q~_i . k~_j - t |k~_j|^2 - t |q~_i|^2
 //

@@ -10,6 +10,7 @@
 #include "hugging_face_models.h"
 #include "phasor/core/check.h"
 #include "rope_keys.h"
+#include "scaling_json.h"
 
 namespace phasor {
 namespace {
@@ -316,7 +317,7 @@ class Reader {
     for (const RopeKey& key : kRopeKeys) {
       if (!uses(key.name)) continue;
       known.insert(key.name);
-      if (parameters.contains(key.name)) read_key(key, parameters[key.name], scaling);
+      if (parameters.contains(key.name)) read_scaling_key(key, parameters[key.name], scaling);
     }
     if (uses("original_max_position_embeddings")) read_original_length(layer_type, rope);
     if (scaling.type == "yarn" && !scaling.factor && parameters.contains("factor")) read_implied_factor(rope);
@@ -326,26 +327,6 @@ class Reader {
     }
     for (const auto& [key, value] : parameters.items())
       if (!known.contains(key)) note(key, ": not used by type ", scaling.type);
-  }
-
-  static void read_key(const RopeKey& key, const Json& value, RopeScaling& scaling) {
-    if (value.is_null()) {  // not given; but null means false for truncate and fails for the original length
-      if (key.name == "truncate") fail_type(key.name, value, "true or false");
-      if (key.name == "original_max_position_embeddings") fail_type(key.name, value, "a whole number");
-      return;
-    }
-    struct Read {
-      std::string_view name;
-      const Json& value;
-      RopeScaling& scaling;
-      void operator()(std::optional<double> RopeScaling::*member) { scaling.*member = to_number(name, value); }
-      void operator()(std::optional<std::int64_t> RopeScaling::*member) { scaling.*member = to_integer(name, value); }
-      void operator()(std::optional<bool> RopeScaling::*member) { scaling.*member = to_bool(name, value); }
-      void operator()(std::vector<double> RopeScaling::*member) {
-        scaling.*member = to_list<double>(name, value, "a list of numbers", to_number);
-      }
-    };
-    std::visit(Read{key.name, value, scaling}, key.member);
   }
 
   // Flat settings: the config's own value wins over that beside the type; else the length the model was made for.

@@ -171,6 +171,25 @@ TEST(W2, SignOfTauDoesNotMatter) {
   EXPECT_NE(plus.grad_tau, 0);
 }
 
+// Only |tau| + epsilon counts, and tau's gradient has the sign of tau.
+TEST(W2, EpsilonIsAddedToTau) {
+  Call one, other;
+  one.tau = 0.75;
+  w2_attention_forward(one.q.in(), one.k.in(), one.v.in(), {0.75, 0.5}, one.output(), one.options);
+  w2_attention_backward(one.q.in(), one.k.in(), one.v.in(), {0.75, 0.5}, one.result(), one.gradients(), one.options);
+  w2_attention_forward(other.q.in(), other.k.in(), other.v.in(), {-1.25, 0}, other.output(), other.options);
+  w2_attention_backward(other.q.in(), other.k.in(), other.v.in(), {-1.25, 0}, other.result(), other.gradients(),
+                        other.options);
+  EXPECT_EQ(distance(one.out.mean, other.out.mean), 0);
+  EXPECT_EQ(distance(one.grad_q.mean, other.grad_q.mean), 0);
+  EXPECT_NE(one.grad_tau, 0);
+  EXPECT_EQ(one.grad_tau, -other.grad_tau);
+  EXPECT_ERROR(w2_attention_forward(one.q.in(), one.k.in(), one.v.in(), {0, 0}, one.output(), one.options),
+               "epsilon: 0 beside tau 0", "above 0");
+  EXPECT_ERROR(w2_attention_forward(one.q.in(), one.k.in(), one.v.in(), {1, -1e-6}, one.output(), one.options),
+               "epsilon: -1e-06", "at least 0");
+}
+
 TEST(W2, TauZeroFindsTheNearestKey) {
   Call call;
   call.tau = 0;

@@ -165,6 +165,24 @@ TEST(HuggingFace, ModelsItCannotReadAreNamed) {
                "num_attention_heads: 3", "hidden_size 100");
 }
 
+TEST(HuggingFace, ScalingAlone) {
+  const RopeScaling yarn = read_rope_scaling(R"({"type": "yarn", "factor": 4, "truncate": false})", 2048);
+  EXPECT_EQ(yarn.type, "yarn");
+  EXPECT_EQ(yarn.factor, 4.0);
+  EXPECT_EQ(yarn.truncate, false);
+  EXPECT_EQ(yarn.original_max_position_embeddings, 2048);
+  const RopeScaling given = read_rope_scaling(R"({"rope_type": "yarn", "original_max_position_embeddings": 7})", 9);
+  EXPECT_EQ(given.original_max_position_embeddings, 7);
+  const RopeScaling none = read_rope_scaling("{}", 2048);
+  EXPECT_EQ(none.type, "default");
+  EXPECT_FALSE(none.original_max_position_embeddings);
+  EXPECT_EQ(read_rope_scaling(R"({"rope_type": "ntk", "factor": 2})").type, "ntk");
+  EXPECT_ERROR(read_rope_scaling(R"({"rope_type": "spiral"})"), "spiral", "yarn");
+  EXPECT_ERROR(read_rope_scaling(R"({"rope_theta": 5})"), "rope_theta: 5", "settings of a scaling");
+  EXPECT_ERROR(read_rope_scaling(R"({"factor": "big"})"), "factor: \"big\"", "a number");
+  EXPECT_ERROR(read_rope_scaling("[]"), "expected");
+}
+
 TEST(HuggingFace, BrokenTextIsAnErrorAndNeverACrash) {
   EXPECT_ERROR(read_rope_config(""), "not JSON");
   EXPECT_ERROR(read_rope_config("[1, 2]"), "[1,2]", "an object");

@@ -1,12 +1,12 @@
 // Wasserstein-2 attention: tokens are diagonal Gaussians N(mean, diag(sigma^2)), and scores are minus the squared
 // 2-Wasserstein distance,
 //
-//   score(i, j) = -(|R q_mean_i - R k_mean_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + 1e-6)
+//   score(i, j) = -(|R q_mean_i - R k_mean_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + epsilon)
 //
-// with R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. Row-constant terms cancel in the
-// softmax, so this is dot-product attention on the streams side by side, with a key bias: the same kernel, O(S) memory.
-// The mean key (that of a sample) is subtracted from q and k first, which changes no distance and keeps digits
-// (docs/numerics.md).
+// with epsilon 1e-6 and R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. Row-constant
+// terms cancel in the softmax, so this is dot-product attention on the streams side by side, with a key bias: the same
+// kernel, O(S) memory. The mean key (that of a sample) is subtracted from q and k first, which changes no distance and
+// keeps digits (docs/numerics.md).
 #pragma once
 
 #include "phasor/attention/attention.h"
@@ -14,6 +14,14 @@
 namespace phasor {
 
 constexpr double kTauEpsilon = 1e-6;
+
+// What divides the squared distance: |tau| + epsilon. A number alone is tau.
+struct W2Temperature {
+  double tau = 1.0;
+  double epsilon = kTauEpsilon;
+
+  constexpr W2Temperature(double temperature, double added = kTauEpsilon) : tau(temperature), epsilon(added) {}
+};
 
 // Two streams of the same shape. Of q and k: mean and standard deviation sigma. Of v and out: mean and whatever is to
 // be averaged beside it (the log of the variance, in the W2 transformer).
@@ -49,22 +57,25 @@ struct W2Gradients {
   TensorView<float, 2> relative_bias{};
 };
 
-// options.scale, softcap and sinks have no meaning here and are refused. tau is finite.
-void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
-                          const W2Output<float>& output, const AttentionOptions& options = {});
-void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
-                          const W2Output<bf16>& output, const AttentionOptions& options = {});
-void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
-                          const W2Output<f16>& output, const AttentionOptions& options = {});
+// options.scale, softcap and sinks have no meaning here and are refused. tau is finite, epsilon at least 0, their
+// sum above 0.
+void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+                          W2Temperature temperature, const W2Output<float>& output,
+                          const AttentionOptions& options = {});
+void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+                          W2Temperature temperature, const W2Output<bf16>& output,
+                          const AttentionOptions& options = {});
+void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+                          W2Temperature temperature, const W2Output<f16>& output, const AttentionOptions& options = {});
 
-void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v, double tau,
-                           const W2Result<float>& result, const W2Gradients<float>& gradients,
+void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+                           W2Temperature temperature, const W2Result<float>& result,
+                           const W2Gradients<float>& gradients, const AttentionOptions& options = {});
+void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+                           W2Temperature temperature, const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
                            const AttentionOptions& options = {});
-void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v, double tau,
-                           const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
-                           const AttentionOptions& options = {});
-void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v, double tau,
-                           const W2Result<f16>& result, const W2Gradients<f16>& gradients,
+void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+                           W2Temperature temperature, const W2Result<f16>& result, const W2Gradients<f16>& gradients,
                            const AttentionOptions& options = {});
 
 }  // namespace phasor

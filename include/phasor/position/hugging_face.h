@@ -41,4 +41,8 @@ HuggingFaceRope read_rope_config(std::string_view json);
 // From a file: a config.json, or a folder that has one.
 HuggingFaceRope load_rope_config(const std::filesystem::path& file);
 
+// A scaling alone, under the same keys: {"rope_type": "yarn", "factor": 4.0}. Any of rope_types(). As in Hugging Face,
+// original_max_position_embeddings, when the type uses it and it is not given, is max_position_embeddings.
+RopeScaling read_rope_scaling(std::string_view json, std::int64_t max_position_embeddings = 0);
+
 }  // namespace phasor

@@ -1,0 +1,11 @@
+#include "module.h"
+
+NB_MODULE(_phasor, module) {
+  module.doc() = "phasor's C++ functions on arrays given by the caller. The package phasor is made of them.";
+  phasor::python::bind_core(module);
+  phasor::python::bind_position(module);
+  phasor::python::bind_rope(module);
+  phasor::python::bind_attention(module);
+  phasor::python::bind_w2(module);
+  phasor::python::bind_kv_cache(module);
+}

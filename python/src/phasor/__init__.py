@@ -1,0 +1,53 @@
+"""Position-aware attention for CPUs, on NumPy arrays, torch tensors and all others with DLPack.
+
+    import numpy as np, phasor
+    rope = phasor.Rope(64)
+    table = rope.table(np.arange(512))
+    out = phasor.attention(q, k, v, causal=True, q_rotary=table, k_rotary=table)
+
+Results are of the kind of the input. Arrays are not copied, unless a docstring says so. Letters of shapes: B sequences, H query
+heads, G key heads, T queries, S keys, D channels of a head, E those of values, R rotated ones.
+"""
+
+from phasor._attention import AttentionGradients, attention, attention_backward
+from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, encodings, sinusoidal, t5_bias
+from phasor._kv_cache import KVCache
+from phasor._phasor import __version__
+from phasor._rotary import (
+    Rope,
+    RotaryTable,
+    apply_rotary,
+    convert_pairing,
+    ntk_aware_rope,
+    precompute_freqs_cis,
+    rotary_table,
+)
+from phasor._threads import num_threads, set_num_threads
+from phasor._w2 import W2Gradients, w2_attention, w2_attention_backward
+
+__all__ = [
+    "AttentionGradients",
+    "Encoding",
+    "KVCache",
+    "RelativeBias",
+    "Rope",
+    "RotaryTable",
+    "W2Gradients",
+    "__version__",
+    "alibi_bias",
+    "alibi_slopes",
+    "apply_rotary",
+    "attention",
+    "attention_backward",
+    "convert_pairing",
+    "encodings",
+    "ntk_aware_rope",
+    "num_threads",
+    "precompute_freqs_cis",
+    "rotary_table",
+    "set_num_threads",
+    "sinusoidal",
+    "t5_bias",
+    "w2_attention",
+    "w2_attention_backward",
+]

@@ -1,0 +1,65 @@
+"""Errors of the C++ functions under the names that arguments have in Python."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+_NAMES = {
+    "rotate_q": "q_rotary",
+    "rotate_k": "k_rotary",
+    "q_cos": "q_rotary",
+    "q_sin": "q_rotary",
+    "k_cos": "k_rotary",
+    "k_sin": "k_rotary",
+    "visible": "mask",
+    "query_offsets": "query_offset",
+    "query_starts": "cumulative_lengths",
+    "key_starts": "cumulative_lengths",
+    "window_left": "window",
+    "window_right": "window",
+    "epsilon": "eps",
+    "q.mean": "q_mu",
+    "k.mean": "k_mu",
+    "v.mean": "v_mu",
+    "out.mean": "out_mu",
+    "grad_out.mean": "grad_out_mu",
+    "q.spread": "q_log_sigma",
+    "k.spread": "k_log_sigma",
+    "v.spread": "v_log_sigma",
+    "q_sigma": "q_log_sigma",
+    "k_sigma": "k_log_sigma",
+    "v_spread": "v_log_sigma",
+    "out_spread": "out_log_sigma",
+    "grad_out_spread": "grad_out_log_sigma",
+    "out.spread": "out_log_sigma",
+    "grad_out.spread": "grad_out_log_sigma",
+}
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _renamed(text: str, function: str) -> str:
+    match = re.fullmatch(r"(?:\[[\w.]+\] )?(?:(?:result|options)\.)?([\w.]+): (.*)", text, re.DOTALL)
+    if match is None:
+        return text
+    return f"[{function}] {_NAMES.get(match[1], match[1])}: {match[2]}"
+
+
+def with_argument_names(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """ValueError and TypeError of this function read `[function] argument: what was given, what was expected`."""
+
+    @functools.wraps(function)
+    def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except (ValueError, TypeError) as error:
+            renamed = _renamed(str(error), function.__name__)
+            if renamed == str(error):
+                raise
+            raise type(error)(renamed) from None
+
+    return wrapped

@@ -1,0 +1,135 @@
+"""Keys and values of the tokens read and written so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from phasor import _phasor
+from phasor._arrays import kind_of, shape_of
+from phasor._attention import results
+from phasor._errors import with_argument_names
+from phasor._options import AttentionOptions, low_level
+from phasor._rotary import RotaryTable
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class KVCache:
+    """Keys and values of B sequences, so that a new token costs one pass over them.
+
+        cache = phasor.KVCache(batch=1, key_heads=8, capacity=4096, head_dim=128, dtype="bfloat16")
+        cache.append(k, v, table)                                  # table: the rotation of the new tokens
+        out = cache.attention(q, causal=True, q_rotary=table)
+
+    batch, key_heads: B and G.
+    capacity: tokens of a sequence. All memory is taken at once: B * G * capacity * (D + E) elements.
+    head_dim, value_dim: D of keys and E of values (D when None).
+    dtype: "float32", "float16" or "bfloat16". Beside a 16-bit cache queries may be float32.
+    keys: "rotated" keys are turned once, when appended. "unrotated" ones are turned whenever they are read, by k_rotary
+        with a row for each token of the cache: for dynamic NTK and LongRoPE, whose angles change as the text grows.
+    """
+
+    @with_argument_names
+    def __init__(
+        self,
+        batch: int,
+        key_heads: int,
+        capacity: int,
+        head_dim: int,
+        *,
+        value_dim: int | None = None,
+        dtype: str = "float32",
+        keys: Literal["rotated", "unrotated"] = "rotated",
+    ) -> None:
+        if keys not in ("rotated", "unrotated"):
+            raise ValueError(f'keys: {keys!r}, expected "rotated" or "unrotated"')
+        if value_dim is not None and value_dim < 1:
+            raise ValueError(f"value_dim: {value_dim}, expected at least 1")
+        self._cache = _phasor.KVCache(
+            batch, key_heads, capacity, head_dim, value_dim or 0, dtype, keys == "rotated"
+        )
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each sequence."""
+        return self._cache.lengths
+
+    @property
+    def capacity(self) -> int:
+        """The most tokens that a sequence can have."""
+        return self._cache.capacity
+
+    @property
+    def dtype(self) -> str:
+        return self._cache.dtype
+
+    @property
+    def keys(self) -> Any:
+        """[B, G, S, D] with S the longest length: the cache's own memory, read-only, as a NumPy array (bfloat16 needs
+        ml_dtypes). Rows of a shorter sequence past its length mean nothing; later changes show through."""
+        return self._view(self._cache.keys)
+
+    @property
+    def values(self) -> Any:
+        """[B, G, S, E], likewise."""
+        return self._view(self._cache.values)
+
+    def _view(self, array: Any) -> Any:
+        if self.dtype != "bfloat16":
+            return array
+        import ml_dtypes  # only here: NumPy has no bfloat16 of its own
+
+        return array.view(ml_dtypes.bfloat16)
+
+    @with_argument_names
+    def append(self, k: Any, v: Any, rotary: RotaryTable | None = None, *, counts: Any = None) -> None:
+        """Adds tokens: k [B, G, n, D] and v [B, G, n, E] of any of the three types, rounded once, after they are turned.
+
+        rotary: row i turns new token i.
+        counts: [B]: only counts[b] <= n tokens of sequence b.
+
+        When a sequence has no room left, the ValueError says so and nothing has changed.
+        """
+        if rotary is not None and not isinstance(rotary, RotaryTable):
+            raise TypeError(f"rotary: {type(rotary).__name__}, expected a RotaryTable")
+        if rotary is None:
+            self._cache.append(k, v, counts=counts)
+        else:
+            self._cache.append(k, v, rotary.cos, rotary.sin, rotary.pairing, counts)
+
+    @with_argument_names
+    def attention(
+        self,
+        q: Any,
+        *,
+        return_lse: bool = False,
+        return_weights: bool = False,
+        **options: Unpack[AttentionOptions],
+    ) -> Any:
+        """Attention of q [B, H, T, D] to the tokens of the cache, the new ones included: append them first.
+
+        options: those of phasor.attention. Where they say nothing of key_lengths and query_offset, these follow the
+        lengths: the last of T queries stands at the last token of its sequence.
+
+        Returns what phasor.attention does. Nothing is copied.
+        """
+        kind = kind_of(q, "q")
+        batch, heads, queries, _ = shape_of(q, "q", 4)
+        keys = max(self._cache.lengths, default=0)
+        if options.get("alibi_slopes") is not None and options.get("query_offset") is None:
+            options["query_offset"] = [length - queries for length in self._cache.lengths]
+        lowered = low_level(queries, keys, **options)
+        out = kind.empty((batch, heads, queries, self._cache.value_channels), q)
+        lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
+        weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
+        self._cache.attention(q, out, lse, weights, **lowered)
+        return results(kind, out, lse, weights)
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Forgets the tokens of one sequence from `length` on."""
+        self._cache.truncate(sequence, length)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._cache.clear()

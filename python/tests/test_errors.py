@@ -1,0 +1,131 @@
+"""Bad input: ValueError or TypeError with the argument's name, what was given and what was expected. Never a crash."""
+
+from __future__ import annotations
+
+import numpy as np
+import phasor
+import pytest
+
+B, H, G, T, S, D = 2, 4, 2, 3, 5, 8
+
+
+def normal(*shape):
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+TABLE = phasor.Rope(D).table(np.arange(S))
+OTHER = phasor.Rope(D, pairing="adjacent").table(np.arange(S))
+UNALIGNED = np.frombuffer(bytes(1 + 4 * B * H * T * D), dtype=np.uint8)[1:].view(np.float32).reshape(B, H, T, D)
+
+CASES = [
+    ({"q": normal(B, H, T, D).astype(np.float64)}, TypeError, "q: float64, expected float32, float16 or bfloat16"),
+    ({"q": np.ones((B, H, T, D), np.int32)}, TypeError, "q: int32, expected float32"),
+    ({"q": np.ones((B, H, T, D), np.complex64)}, TypeError, "q: complex64, expected float32"),
+    ({"q": np.ones((B, H, T, D), object)}, TypeError, "q: ndarray of object"),
+    ({"q": np.ones((B, H, T, D), ">f4")}, TypeError, "q: ndarray of >f4"),
+    ({"q": [[1.0]]}, TypeError, "q: list, expected an array"),
+    ({"q": None}, TypeError, "q: NoneType, expected an array"),
+    ({"k": 3.0}, TypeError, "k: float, expected an array"),
+    ({"v": "v"}, TypeError, "v: str, expected an array"),
+    ({"k": normal(B, G, S, D).astype(np.float16)}, TypeError, "k: float16, expected float32"),
+    ({"q": normal(H, T, D)}, ValueError, "q: shape [4, 3, 8], expected 4 dimensions"),
+    ({"v": normal(B, G, S)}, ValueError, "v: shape [2, 2, 5], expected 4 dimensions"),
+    ({"k": normal(B, 3, S, D), "v": normal(B, 3, S, D)}, ValueError, "k: 3 heads"),
+    ({"k": normal(B, G, S, D - 1)}, ValueError, "k: shape [2, 2, 5, 7]"),
+    ({"v": normal(B, G, S + 1, D)}, ValueError, "v: shape [2, 2, 6, 8]"),
+    ({"v": normal(B, G, D, S).swapaxes(2, 3)}, ValueError, "v: last stride is 5 elements, expected 1"),
+    ({"q": UNALIGNED}, ValueError, "q: memory is not aligned"),
+    ({"scale": float("nan")}, ValueError, "scale: nan, expected a finite number"),
+    ({"scale": "big"}, TypeError, "scale: 'big', expected a number"),
+    ({"window": -1}, ValueError, "window: (-1, "),
+    ({"window": (1, 2, 3)}, ValueError, "window: (1, 2, 3), expected (left, right)"),
+    ({"window": 1.5}, TypeError, "window: 1.5, expected a whole number"),
+    ({"query_offset": [1, 2, 3]}, ValueError, "query_offset: 3 numbers"),
+    ({"query_offset": 2.5}, TypeError, "query_offset: float, expected"),
+    ({"query_offset": [[1], [2]]}, TypeError, "query_offset: holds [1], expected whole numbers"),
+    ({"query_offset": np.ones((1, 2), np.int64)}, ValueError, "query_offset: shape [1, 2], expected 0 to 1 dimensions"),
+    ({"query_offset": 2**63}, ValueError, "query_offset: 9223372036854775808, expected"),
+    ({"key_lengths": [9, 1]}, ValueError, "key_lengths: 9 for sequence 0"),
+    ({"key_lengths": [1]}, ValueError, "key_lengths: 1 numbers"),
+    ({"cumulative_lengths": [0, 3]}, ValueError, "cumulative_lengths: given with q of shape"),
+    ({"mask": np.ones((T, S), np.float64)}, TypeError, "mask: float64, expected float32"),
+    ({"mask": np.ones(S, bool)}, ValueError, "mask: shape [5], expected 2 to 4 dimensions"),
+    ({"mask": np.ones((T, S + 1), bool)}, ValueError, "mask: shape [1, 1, 3, 6]"),
+    ({"key_bias": normal(S + 1)}, ValueError, "key_bias: shape [1, 1, 6]"),
+    ({"relative_bias": normal(H, 4)}, ValueError, "relative_bias: shape [4, 4], expected [H, 2 n + 1]"),
+    ({"relative_bias": (normal(H + 1, 5), 0)}, ValueError, "relative_bias: shape [5, 5], expected 4 heads"),
+    ({"relative_bias": (normal(H, 5), 0, 1)}, ValueError, "relative_bias: a tuple of 3"),
+    ({"relative_bias": normal(H, 5), "alibi_slopes": normal(H)}, ValueError, "alibi_slopes: given beside relative_bias"),
+    ({"alibi_slopes": normal(H, 1)}, ValueError, "alibi_slopes: shape [4, 1], expected [H]"),
+    ({"q_rotary": (TABLE.cos, TABLE.sin)}, TypeError, "q_rotary: tuple, expected a RotaryTable"),
+    ({"q_rotary": TABLE, "k_rotary": OTHER}, ValueError, "k_rotary: pairing adjacent, expected half"),
+    ({"k_rotary": phasor.Rope(D).table(np.arange(S - 1))}, ValueError, "k_rotary: shape [1, 4, 4]"),
+    ({"q_rotary": phasor.Rope(2 * D).table(np.arange(T))}, ValueError, "q_rotary: turns 16 channels"),
+    ({"q_rotary": phasor.Rope(D).table(3)}, ValueError, "q_rotary: shape [4], expected 2 to 3 dimensions"),
+    ({"softcap": -1.0}, ValueError, "softcap: -1"),
+    ({"sinks": normal(H + 1)}, ValueError, "sinks: 5 numbers, expected 4"),
+    ({"sinks": normal(2 * H)[::2]}, ValueError, "sinks: last stride is 2"),
+    ({"dropout": 0.5}, ValueError, "seed: None beside dropout 0.5, expected a whole number"),
+    ({"dropout": 1.0, "seed": 1}, ValueError, "dropout: rate 1"),
+    ({"dropout": 0.5, "seed": -1}, TypeError, "seed: -1, expected a whole number"),
+]
+
+
+@pytest.mark.parametrize("bad, error, words", CASES, ids=[words.partition(",")[0] for *_, words in CASES])
+def test_the_argument_is_named(bad, error, words):
+    arguments = {"q": normal(B, H, T, D), "k": normal(B, G, S, D), "v": normal(B, G, S, D), **bad}
+    with pytest.raises(error) as raised:
+        phasor.attention(arguments.pop("q"), arguments.pop("k"), arguments.pop("v"), **arguments)
+    assert str(raised.value).startswith(f"[attention] {words}"), raised.value
+    assert type(raised.value) is error
+
+
+def test_unknown_options_are_refused():
+    q = normal(1, 1, 2, 4)
+    with pytest.raises(TypeError, match="is_causal"):
+        phasor.attention(q, q, q, is_causal=True)
+    with pytest.raises(TypeError, match="is_causal"):
+        phasor.attention_backward(q, q, q, q, q[..., 0], q, is_causal=True)
+
+
+@pytest.mark.parametrize(
+    "bad, error, words",
+    [
+        ({"out": normal(B, H, T, D - 1)}, ValueError, "out: shape"),
+        ({"lse": normal(B, H, T + 1)}, ValueError, "lse: shape"),
+        ({"lse": normal(B, H, T).astype(np.float64)}, TypeError, "lse: float64"),
+        ({"grad_out": normal(B, H, T, D).astype(np.float16)}, TypeError, "grad_out: float16"),
+        ({"grad_lse": normal(B, H)}, ValueError, "grad_lse: shape [2, 4], expected 3 dimensions"),
+        ({"lse": None}, TypeError, "lse: None"),
+        ({"out": None}, TypeError, "out: None"),
+    ],
+)
+def test_backward(bad, error, words):
+    arguments = {
+        "q": normal(B, H, T, D), "k": normal(B, G, S, D), "v": normal(B, G, S, D), "out": normal(B, H, T, D),
+        "lse": normal(B, H, T), "grad_out": normal(B, H, T, D), **bad,
+    }  # fmt: skip
+    with pytest.raises(error) as raised:
+        phasor.attention_backward(**arguments)
+    assert str(raised.value).startswith(f"[attention_backward] {words}"), raised.value
+
+
+def test_apply_rotary():
+    x = normal(B, H, T, D)
+    for bad, error, words in (
+        ({"x": x.astype(np.float64)}, TypeError, "x: float64"),
+        ({"table": TABLE.cos}, TypeError, "table: ndarray, expected a RotaryTable"),
+        ({"out": np.empty((B, H, T, D + 1), np.float32)}, ValueError, "out: shape"),
+        ({"out": np.empty((B, H, T, D), np.float16)}, TypeError, "out: float16, expected float32"),
+        ({"out": np.broadcast_to(np.float32(0), x.shape)}, ValueError, "out: read-only, expected memory to write to"),
+        ({"x": np.ones((B, H, S + 1, D), np.float32)}, ValueError, "table: "),
+    ):
+        arguments = {"x": x, "table": TABLE, **bad}
+        with pytest.raises(error) as raised:
+            phasor.apply_rotary(arguments.pop("x"), arguments.pop("table"), **arguments)
+        assert str(raised.value).startswith(f"[apply_rotary] {words}"), raised.value
+
+
+def test_threads():
+    with pytest.raises(ValueError, match="count: -1"):
+        phasor.set_num_threads(-1)

@@ -1,0 +1,129 @@
+"""Gradients against central differences of the double reference."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import phasor
+import pytest
+import reference
+
+B, H, G, T, S, D, E = 2, 4, 2, 3, 5, 6, 3
+random = np.random.default_rng(11)
+
+
+def normal(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+TABLE = phasor.Rope(D).table(np.arange(S))
+CASES = {
+    "plain": {},
+    "causal, rotated": {"causal": True, "q_rotary": TABLE, "k_rotary": TABLE, "scale": 0.7},
+    "mask, softcap, sinks": {"mask": normal(1, H, T, S), "softcap": 3.0, "sinks": normal(H)},
+    "broadcast mask": {"mask": normal(B, 1, 1, S), "window": 3},
+    "mask of rank 2, key bias": {"mask": normal(T, S), "key_bias": normal(1, G, S)},
+    "relative bias": {"relative_bias": phasor.RelativeBias(normal(H, 4), -2), "key_bias": normal(S)},
+    "alibi": {"alibi_slopes": phasor.alibi_slopes(H), "causal": True},
+    "boolean mask": {"mask": random.random((T, S)) < 0.6},
+}
+LEARNED = ("mask", "key_bias", "relative_bias", "alibi_slopes", "sinks")
+
+
+def to_double(options):
+    """Copies in double of all that differences are taken of."""
+    result = dict(options)
+    for name in LEARNED:
+        if name == "relative_bias" and name in options:
+            result[name] = phasor.RelativeBias(np.float64(options[name].table), options[name].first_distance)
+        elif name in options and options[name].dtype == np.float32:
+            result[name] = np.float64(options[name])
+    return result
+
+
+def learned(options):
+    """Name and array of each option that has a gradient."""
+    for name in LEARNED:
+        if name in options:
+            array = options[name].table if name == "relative_bias" else options[name]
+            if array.dtype != bool:
+                yield name, array
+
+
+def check(actual, loss, arrays):
+    for name, x in arrays:
+        expected = reference.gradient(loss, x)
+        assert getattr(actual, name).shape == x.shape
+        # Float forward and backward over sums of a few terms of size 1: about 2^-20.
+        np.testing.assert_allclose(getattr(actual, name), expected, atol=3e-6, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention(name):
+    options = CASES[name]
+    q, k, v = normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, E)
+    grad_out, grad_lse = normal(B, H, T, E), normal(B, H, T)
+    out, lse = phasor.attention(q, k, v, **options, return_lse=True)
+    grad_lse[~np.isfinite(lse)] = 0
+    actual = phasor.attention_backward(q, k, v, out, lse, grad_out, grad_lse=grad_lse, **options)
+
+    q, k, v, options = np.float64(q), np.float64(k), np.float64(v), to_double(options)
+
+    def loss():
+        out, lse, _ = reference.attention(q, k, v, **options)
+        return np.sum(out * grad_out) + np.sum(np.where(np.isfinite(lse), lse, 0) * grad_lse)
+
+    check(actual, loss, [("q", q), ("k", k), ("v", v), *learned(options)])
+    absent = set(actual._fields) - {"q", "k", "v"} - {name for name, _ in learned(options)}
+    assert all(getattr(actual, name) is None for name in absent)
+
+
+W2_CASES = ["plain", "causal, rotated", "broadcast mask", "mask of rank 2, key bias", "relative bias", "alibi"]
+
+
+@pytest.mark.parametrize("tau, eps", [(1.0, 1e-6), (-2.5, 0.5)])
+@pytest.mark.parametrize("name", W2_CASES)
+def test_w2_attention(name, tau, eps):
+    options = {key: value for key, value in CASES[name].items() if key != "scale"}
+    shapes = [(B, H, T, D), (B, G, S, D), (B, G, S, E)]
+    means, logs = ([normal(*shape) * 0.5 for shape in shapes] for _ in range(2))
+    grads = normal(B, H, T, E), normal(B, H, T, E)
+    out_mu, out_log_sigma, lse = phasor.w2_attention(*means, *logs, tau=tau, eps=eps, **options, return_lse=True)
+    actual = phasor.w2_attention_backward(
+        *means, *logs, out_mu, out_log_sigma, lse, *grads, tau=tau, eps=eps, **options
+    )
+    streams = [np.float64(x) for x in (*means, *logs)]
+    options, tau_array = to_double(options), np.array([tau])
+
+    def loss():
+        outs = reference.w2_attention(*streams, tau=tau_array[0], eps=eps, **options)
+        return sum(np.sum(out * grad) for out, grad in zip(outs, grads))
+
+    check(actual, loss, [*zip(actual._fields, streams), *learned(options)])
+    np.testing.assert_allclose(actual.tau, reference.gradient(loss, tau_array)[0], atol=3e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype, precision", [(np.float16, 2**-9), (ml_dtypes.bfloat16, 2**-6)])
+def test_half_precision(dtype, precision):
+    q, k, v = (normal(*shape).astype(dtype) for shape in ((B, H, T, D), (B, G, S, D), (B, G, S, E)))
+    grad_out = normal(B, H, T, E).astype(dtype)
+    out, lse = phasor.attention(q, k, v, return_lse=True)
+    actual = phasor.attention_backward(q, k, v, out, lse, grad_out)
+    wide = [x.astype(np.float32) for x in (q, k, v, grad_out)]
+    wide_out, wide_lse = phasor.attention(*wide[:3], return_lse=True)
+    expected = phasor.attention_backward(*wide[:3], wide_out, wide_lse, wide[3])
+    for name in "qkv":
+        gradient = getattr(actual, name)
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(np.float32(gradient), getattr(expected, name), atol=precision, rtol=precision)
+
+
+def test_dropout_meets_the_same_weights():
+    q, k, v = normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, E)
+    options = {"dropout": 0.5, "seed": 9}
+    out, lse, weights = phasor.attention(q, k, v, **options, return_lse=True, return_weights=True)
+    grad_out = normal(B, H, T, E)
+    actual = phasor.attention_backward(q, k, v, out, lse, grad_out, **options)
+    grouped = np.float64(weights).reshape(B, G, -1, S)
+    expected = grouped.swapaxes(2, 3) @ np.float64(grad_out).reshape(B, G, -1, E)
+    np.testing.assert_allclose(actual.v, expected, atol=3e-6)

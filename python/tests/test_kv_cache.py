@@ -1,0 +1,98 @@
+"""Decoding from a KVCache equals attention to everything at once."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import phasor
+import pytest
+
+B, H, G, D, E, LENGTH = 2, 6, 2, 16, 8, 9
+random = np.random.default_rng(17)
+
+
+def normal(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def test_token_by_token():
+    q, k, v = normal(B, H, LENGTH, D), normal(B, G, LENGTH, D), normal(B, G, LENGTH, E)
+    rope = phasor.Rope(D)
+    table = rope.table(np.arange(LENGTH))
+    expected = phasor.attention(q, k, v, causal=True, q_rotary=table, k_rotary=table)
+    cache = phasor.KVCache(B, G, LENGTH, D, value_dim=E)
+    for t in range(LENGTH):
+        here = rope.table([t])
+        cache.append(k[:, :, t : t + 1], v[:, :, t : t + 1], here)
+        out = cache.attention(q[:, :, t : t + 1], causal=True, q_rotary=here)
+        np.testing.assert_allclose(out, expected[:, :, t : t + 1], atol=2e-6)
+    assert cache.lengths == [LENGTH, LENGTH] and cache.capacity == LENGTH
+    np.testing.assert_allclose(cache.keys, phasor.apply_rotary(k, table), atol=1e-6)
+    assert np.array_equal(cache.values, v) and not cache.values.flags.writeable
+
+
+def test_unrotated_keys():
+    q, k = normal(B, H, 1, D), normal(B, G, 5, D)
+    cache = phasor.KVCache(B, G, 8, D, keys="unrotated")
+    cache.append(k, k)
+    rope = phasor.Rope(D, pairing="adjacent")
+    last, table = rope.table([4]), rope.table(np.arange(5))
+    expected = phasor.attention(q, k, k, q_rotary=last, k_rotary=table)
+    np.testing.assert_allclose(cache.attention(q, q_rotary=last, k_rotary=table), expected, atol=1e-6)
+
+
+def test_sequences_of_different_lengths():
+    k = normal(B, G, 6, D)
+    cache = phasor.KVCache(B, G, 10, D)
+    cache.append(k, k, counts=[6, 3])
+    assert cache.lengths == [6, 3]
+    q = normal(B, H, 1, D)
+    slopes = phasor.alibi_slopes(H)
+    out, lse, weights = cache.attention(q, alibi_slopes=slopes, return_lse=True, return_weights=True)
+    for b, length in enumerate(cache.lengths):
+        expected = phasor.attention(q[b : b + 1], k[b : b + 1, :, :length], k[b : b + 1, :, :length], alibi_slopes=slopes)
+        np.testing.assert_allclose(out[b : b + 1], expected, atol=1e-6)
+    assert lse.shape == (B, H, 1) and weights.shape == (B, H, 1, 6) and not weights[1, :, :, 3:].any()
+    cache.truncate(0, 2)
+    assert cache.lengths == [2, 3]
+    cache.clear()
+    assert cache.lengths == [0, 0]
+
+
+@pytest.mark.parametrize("dtype, numpy_dtype", [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)])
+def test_half_precision(dtype, numpy_dtype):
+    q, k = normal(B, H, 1, D), normal(B, G, 6, D)
+    cache = phasor.KVCache(B, G, 6, D, dtype=dtype)
+    cache.append(k, k)
+    rounded = k.astype(numpy_dtype)
+    assert cache.dtype == dtype and np.array_equal(cache.keys, rounded) and cache.keys.dtype == numpy_dtype
+    wide = cache.attention(q)
+    np.testing.assert_allclose(wide, phasor.attention(q, np.float32(rounded), np.float32(rounded)), atol=1e-6)
+    assert cache.attention(q.astype(numpy_dtype)).dtype == numpy_dtype
+
+
+def test_views_keep_the_cache_alive():
+    cache = phasor.KVCache(1, 1, 4, 2)
+    cache.append(np.ones((1, 1, 3, 2), np.float32), np.ones((1, 1, 3, 2), np.float32))
+    keys = cache.keys
+    del cache
+    assert np.array_equal(keys, np.ones((1, 1, 3, 2)))
+
+
+def test_bad_input_is_named():
+    cache = phasor.KVCache(1, 1, 4, 8)
+    k = normal(1, 1, 3, 8)
+    cache.append(k, k)
+    for error, words, call in (
+        (ValueError, "capacity", lambda: cache.append(k, k)),
+        (ValueError, "k: shape", lambda: cache.append(k[..., :4], k)),
+        (TypeError, "v: float64", lambda: cache.append(k, k.astype(np.float64))),
+        (TypeError, "rotary: tuple", lambda: cache.append(k, k, (k, k))),
+        (TypeError, "q: float16", lambda: cache.attention(k.astype(np.float16))),
+        (ValueError, "keys: 'turned'", lambda: phasor.KVCache(1, 1, 4, 8, keys="turned")),
+        (TypeError, "dtype: float64", lambda: phasor.KVCache(1, 1, 4, 8, dtype="float64")),
+        (ValueError, "capacity", lambda: phasor.KVCache(1, 1, -4, 8)),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+    assert cache.lengths == [3]

@@ -1,0 +1,88 @@
+"""What a user sees of the package: its version, help, types, examples."""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+import phasor
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+TYPED = """
+import numpy as np
+import numpy.typing as npt
+import phasor
+
+q: npt.NDArray[np.float32] = np.zeros((1, 2, 3, 4), np.float32)
+table = phasor.Rope(4, scaling={"rope_type": "linear", "factor": 2.0}).table(np.arange(3))
+out: npt.NDArray[np.float32] = phasor.attention(q, q, q, causal=True, window=(2, None), q_rotary=table)
+both = phasor.attention(q, q, q, return_lse=True)
+turned: npt.NDArray[np.float32] = phasor.apply_rotary(q, table, transpose=True)
+slopes: npt.NDArray[np.float32] = phasor.alibi_slopes(2)
+gradients: phasor.AttentionGradients = phasor.attention_backward(q, q, q, out, both[1], out, causal=True)
+pairing: str = table.pairing
+"""
+
+
+def mypy(tmp_path, code):
+    (tmp_path / "sample.py").write_text(code)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "sample.py"]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+
+def test_types(tmp_path):
+    good = mypy(tmp_path, TYPED)
+    assert good.returncode == 0, good.stdout
+    bad = mypy(tmp_path, TYPED + 'phasor.attention(q, q, q, causel=True)\nphasor.Rope("4")\nx: int = table.pairing\n')
+    assert bad.returncode == 1 and all(f"sample.py:{line}: error" in bad.stdout for line in (14, 15, 16)), bad.stdout
+
+
+def test_version():
+    header = (ROOT / "include/phasor/version.h").read_text()
+    assert phasor.__version__ == re.search(r'"(.*)"', header)[1]
+
+
+@pytest.mark.parametrize("name", [name for name in phasor.__all__ if name != "__version__"])
+def test_help(name):
+    text = inspect.getdoc(getattr(phasor, name))
+    assert text and not text.startswith("Alias for")
+    if name in ("attention", "w2_attention", "apply_rotary", "RotaryTable"):
+        assert "[B, " in text
+
+
+def test_log_sigma_is_explained():
+    for name in ("w2_attention", "w2_attention_backward"):
+        assert re.search("log of the variance", inspect.getdoc(getattr(phasor, name)), re.IGNORECASE)
+
+
+def test_symbols_of_the_library_stay_inside():
+    from phasor import _phasor
+
+    symbols = subprocess.run(["nm", "-D", "--defined-only", _phasor.__file__], capture_output=True, text=True)
+    if symbols.returncode != 0:
+        pytest.skip("no nm")
+    exported = [line.split()[-1] for line in symbols.stdout.splitlines()]
+    assert "PyInit__phasor" in exported
+    assert not [name for name in exported if name.startswith(("_ZN6phasor", "_ZNK6phasor"))]
+
+
+def test_readme():
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code
+    for block in code:
+        exec(block, {})
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples/python").glob("*.py")), ids=lambda path: path.name)
+def test_examples(example):
+    code = example.read_text()
+    if "import torch" in code:
+        pytest.importorskip("torch")
+    assert len(code.splitlines()) <= 60
+    result = subprocess.run([sys.executable, str(example)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
