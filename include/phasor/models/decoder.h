@@ -71,8 +71,8 @@ class Decoder {
   Decoder(const DecoderConfig& config, std::uint64_t seed);
 
   const DecoderConfig& config() const { return config_; }
-  NamedWeights weights();              // stable order and names; the encoding's are positions.NAME
-  std::int64_t parameter_count() const;
+  NamedWeights weights();  // stable order and names; the encoding's are positions.NAME
+  std::int64_t parameter_count();
   void clear_gradients();
 
   // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old.
@@ -90,12 +90,16 @@ class Decoder {
               Workspace& workspace) const;
 
  private:
-  struct Positions;
-  PositionPlan plan(const Placement& placement) const;
+  Decoder(const DecoderConfig& checked, InitialValues initial, std::uint64_t seed);
+  bool gaussian() const { return config_.score == Score::w2; }
+  const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
+  Weight& head() { return head_ ? *head_ : embedding_.weight(); }
   Placement placement(TensorView<const std::int64_t, 3> queries) const;
-  AttentionOptions attention_options(std::uint64_t dropout_seed, std::int64_t layer) const;
+  PositionPlan plan(const Placement& placement) const;
+  AttentionOptions attention_options(std::uint64_t dropout_seed, std::size_t layer) const;
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
-  TensorView<const float, 2> head() const;
+  void save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const;
+  void backward_positions(const Placement& placement, const PlanGradient& grad_plan);
 
   DecoderConfig config_;
   Embedding embedding_;
