@@ -238,6 +238,23 @@ void Decoder::Cache::truncate(std::int64_t length) {
   length_ = length;
 }
 
+// Whether token 1 is turned alike in a text of two tokens and in the longest.
+CachedKeys Decoder::suitable_keys(std::int64_t capacity) const {
+  const auto turned = [&](std::int64_t length) {
+    Tensor<std::int64_t, 3> query = consecutive_positions(1, 1), keys({1, 1, 2});
+    keys(0, 0, 1) = length - 1;
+    Placement where = placement(query.view());
+    where.keys = keys.view();
+    return plan(where).rotate_q;
+  };
+  const std::optional<AnyRotaryTable> few = turned(2), many = turned(std::max<std::int64_t>(capacity, 2));
+  if (!few) return CachedKeys::rotated;
+  const RotaryView a = *few, b = *many;
+  const bool same = std::equal(a.cos.data, a.cos.data + a.pairs(), b.cos.data) &&
+                    std::equal(a.sin.data, a.sin.data + a.pairs(), b.sin.data);
+  return same ? CachedKeys::rotated : CachedKeys::unrotated;
+}
+
 Decoder::Cache Decoder::make_cache(const LayerCacheConfig& config) const {
   Cache cache;
   cache.capacity_ = config.capacity;

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <variant>
@@ -70,6 +70,9 @@ class Decoder {
 
   Decoder(const DecoderConfig& config, std::uint64_t seed);
 
+  // A Llama or Qwen3 in the files of Hugging Face: config.json and safetensors, single or sharded, F32, BF16 or F16.
+  static Decoder from_pretrained(const std::filesystem::path& folder);
+
   const DecoderConfig& config() const { return config_; }
   NamedWeights weights();  // stable order and names; the encoding's are positions.NAME
   std::int64_t parameter_count();
@@ -84,6 +87,8 @@ class Decoder {
   // Adds to the gradients of all weights. grad_logits is [B, T, vocab_size].
   void backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace);
 
+  // How keys must be kept for texts up to this length: unrotated where their angles change when the text grows.
+  CachedKeys suitable_keys(std::int64_t capacity) const;
   // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
   Cache make_cache(const LayerCacheConfig& config) const;
   void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
@@ -109,6 +114,12 @@ class Decoder {
   std::optional<Weight> head_;  // when not tied
   std::vector<std::string> position_names_;
   std::vector<Weight> positions_;
+};
+
+// The bidirectional variant, for tasks that label tokens: every token sees all.
+class Encoder : public Decoder {
+ public:
+  Encoder(DecoderConfig config, std::uint64_t seed) : Decoder((config.causal = false, config), seed) {}
 };
 
 // What forward keeps for backward. Reused from step to step, it allocates nothing but the tables of positions.
