@@ -1,0 +1,98 @@
+// After a first step, layers allocate nothing: a program of its own, since it counts every operator new.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "phasor/layers/dropout.h"
+#include "phasor/layers/embedding.h"
+#include "phasor/layers/feed_forward.h"
+#include "phasor/layers/linear.h"
+#include "phasor/layers/loss.h"
+#include "phasor/layers/norm.h"
+#include "phasor/layers/positions.h"
+
+namespace {
+
+std::atomic<int> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  allocations++;
+  void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace phasor {
+namespace {
+
+// A model of everything but attention, one training step a call.
+class Model {
+ public:
+  void step() {
+    const TensorView<float, 3> tokens{x_.data(), {2, 17, 48}};
+    embedding_.forward(tokens_.view(), tokens);
+    add_positions(plan_, tokens);
+    rms_.forward(x_.view(), a_.view(), &rms_saved_);
+    swiglu_.forward(a_.view(), b_.view(), &swiglu_saved_, workspace_);
+    dropout({.rate = 0.1, .seed = 1}, b_.view(), b_.view());
+    layer_norm_.forward(b_.view(), c_.view(), &layer_saved_);
+    gelu_.forward(c_.view(), d_.view(), &gelu_saved_, workspace_);
+    head_.forward(d_.view(), logits_.view());
+    cross_entropy(logits_.view(), targets_, {.grad_logits = logits_.view()}, workspace_);
+    head_.backward(d_.view(), logits_.view(), grad_.view());
+    gelu_.backward(gelu_saved_, grad_.view(), grad_.view(), workspace_);
+    layer_norm_.backward(layer_saved_, grad_.view(), grad_.view(), workspace_);
+    dropout({.rate = 0.1, .seed = 1}, grad_.view(), grad_.view());
+    swiglu_.backward(swiglu_saved_, grad_.view(), grad_.view(), workspace_);
+    rms_.backward(rms_saved_, grad_.view(), grad_.view(), workspace_);
+    const TensorView<const float, 3> grad{grad_.data(), {2, 17, 48}};
+    add_positions_backward(plan_, grad, plan_gradient_);
+    embedding_.backward(tokens_.view(), grad);
+  }
+
+ private:
+  InitialValues initial_{1};
+  Embedding embedding_{50, 48, initial_};
+  RmsNorm rms_{48};
+  SwiGlu swiglu_{48, 96, initial_};
+  LayerNorm layer_norm_{48};
+  GeluFeedForward gelu_{48, 96, initial_};
+  Linear head_{48, 50, true, initial_};
+  PositionPlan plan_{.add = Tensor<float, 3>({1, 17, 48})};
+  PlanGradient plan_gradient_;
+  NormSaved rms_saved_, layer_saved_;
+  SwiGlu::Saved swiglu_saved_;
+  GeluFeedForward::Saved gelu_saved_;
+  Workspace workspace_;
+  Tensor<std::int32_t, 2> tokens_{{2, 17}};
+  std::vector<std::int32_t> targets_ = std::vector<std::int32_t>(34, 3);
+  Tensor<float, 2> x_{{34, 48}}, a_{{34, 48}}, b_{{34, 48}}, c_{{34, 48}}, d_{{34, 48}}, grad_{{34, 48}};
+  Tensor<float, 2> logits_{{34, 50}};
+};
+
+TEST(Layers, ASecondStepAllocatesNothing) {
+  Model model;
+  int before = allocations;
+  model.step();
+  EXPECT_GT(allocations, before);  // or nothing is counted
+  model.step();                    // blocks of the workspace are made one
+  before = allocations;
+  model.step();
+  EXPECT_EQ(allocations, before);
+}
+
+}  // namespace
+}  // namespace phasor

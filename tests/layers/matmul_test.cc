@@ -1,0 +1,163 @@
+// The matrix product of layers against double, within its error bound, for all ways its operands are stored.
+#include "layers/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "phasor/core/parallel.h"
+#include "phasor/core/random.h"
+#include "support/every_target.h"
+#include "support/expect_error.h"
+#include "support/guarded.h"
+
+namespace phasor {
+namespace {
+
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool a_by_columns = false, b_by_columns = false;
+  Into into = Into::write;
+  bool bias = false;
+  std::int64_t gap = 0;
+};
+
+// [rows, columns], stored by rows or by columns.
+struct Operand {
+  Guarded<float, 2> memory;
+  TensorView<float, 2> view;
+
+  Operand(std::int64_t rows, std::int64_t columns, bool by_columns, std::int64_t gap, std::uint64_t seed)
+      : memory(by_columns ? Shape<2>{columns, rows} : Shape<2>{rows, columns}, {.gap = gap}),
+        view(by_columns ? memory.view.transposed(0, 1) : memory.view) {
+    std::uint64_t i = 0;
+    memory.for_each([&](float& element) { element = Philox(seed).uniform(i++) * 2.0f - 1.0f; });
+  }
+};
+
+class ProductCheck {
+ public:
+  explicit ProductCheck(const Product& p)
+      : p_(p),
+        a_(p.m, p.k, p.a_by_columns, p.gap, 1),
+        b_(p.k, p.n, p.b_by_columns, p.gap, 2),
+        before_(p.m, p.n, false, p.gap, 3),
+        expected_({p.m, p.n}),
+        sizes_({p.m, p.n}),
+        bias_(p.bias ? static_cast<std::size_t>(p.n) : 0) {
+    Philox(4).fill_uniform(bias_, -1.0f, 1.0f);
+    for (std::int64_t i = 0; i < p.m; i++)
+      for (std::int64_t j = 0; j < p.n; j++) expect(i, j);
+  }
+
+  void run(bool all_threads) {
+    const Guarded<float, 2> single = result(1);
+    single.expect_guards("c");
+    for (std::int64_t i = 0; i < p_.m; i++)
+      for (std::int64_t j = 0; j < p_.n; j++)
+        ASSERT_LE(std::fabs(single.view(i, j) - expected_(i, j)),
+                  static_cast<double>(p_.k + 2) * 0x1p-24 * sizes_(i, j))
+            << '[' << i << ", " << j << ']';
+    if (!all_threads) return;
+    for (const int threads : {2, 3, 5}) EXPECT_TRUE(result(threads).same_bits(single)) << threads << " threads";
+  }
+
+ private:
+  void expect(std::int64_t i, std::int64_t j) {
+    double sum = p_.bias ? bias_[static_cast<std::size_t>(j)] : 0.0, size = std::fabs(sum);
+    if (p_.into == Into::add) {
+      sum += before_.view(i, j);
+      size += std::fabs(static_cast<double>(before_.view(i, j)));
+    }
+    for (std::int64_t k = 0; k < p_.k; k++) {
+      const double term = static_cast<double>(a_.view(i, k)) * b_.view(k, j);
+      sum += term;
+      size += std::fabs(term);
+    }
+    expected_(i, j) = sum;
+    sizes_(i, j) = size;
+  }
+
+  Guarded<float, 2> result(int threads) const {
+    set_num_threads(threads);
+    Guarded<float, 2> c({p_.m, p_.n}, {.gap = p_.gap});
+    if (p_.into == Into::add)
+      for (std::int64_t i = 0; i < p_.m; i++)
+        for (std::int64_t j = 0; j < p_.n; j++) c.view(i, j) = before_.view(i, j);
+    detail::matmul(a_.view, b_.view, c.view, p_.into, bias_);
+    set_num_threads(0);
+    return c;
+  }
+
+  Product p_;
+  Operand a_, b_, before_;
+  Tensor<double, 2> expected_, sizes_;
+  std::vector<float> bias_;
+};
+
+void check(const Product& p, bool all_threads) {
+  SCOPED_TRACE("M " + std::to_string(p.m) + " N " + std::to_string(p.n) + " K " + std::to_string(p.k) +
+               (p.a_by_columns ? ", a" : "") + (p.b_by_columns ? ", b" : "") + " by columns, gap " +
+               std::to_string(p.gap) + (p.into == Into::add ? ", added" : "") + (p.bias ? ", bias" : ""));
+  ProductCheck product(p);
+  on_every_target([&] { product.run(all_threads); });
+}
+
+TEST(Matmul, RandomShapesInEveryStorage) {
+  const Philox random(11);
+  for (std::uint64_t n = 0; n < 120; n++) {
+    const auto r = random.block(n), s = random.block(1000 + n);
+    const auto size = [&](std::uint32_t bits) { return std::int64_t{1} + (n % 3 == 0 ? bits % 12 : bits % 200); };
+    check({.m = size(r[0]),
+           .n = size(r[1]),
+           .k = size(r[2]),
+           .a_by_columns = (n & 1) != 0,
+           .b_by_columns = (n & 2) != 0,
+           .into = r[3] % 2 ? Into::add : Into::write,
+           .bias = s[0] % 2 != 0,
+           .gap = s[1] % 2 ? 3 : 0},
+          n % 10 == 0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Larger than a block of c, and deeper than what is made at once, in tasks of their own.
+TEST(Matmul, SeveralBlocksInEveryStorage) {
+  for (const Product& shape : {Product{.m = 400, .n = 136, .k = 64}, Product{.m = 40, .n = 64, .k = 520},
+                               Product{.m = 3, .n = 512, .k = 200}, Product{.m = 67, .n = 512, .k = 30}})
+    for (int storage = 0; storage < 4; storage++) {
+      Product p = shape;
+      p.a_by_columns = (storage & 1) != 0;
+      p.b_by_columns = (storage & 2) != 0;
+      p.into = storage % 3 ? Into::add : Into::write;
+      p.bias = storage < 2;
+      p.gap = storage;
+      check(p, true);
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST(Matmul, NothingToSumLeavesBiasOrWhatWasThere) {
+  Tensor<float, 2> a({2, 0}), b({0, 3}), c({2, 3});
+  const std::vector<float> bias{1.0f, 2.0f, 3.0f};
+  std::fill(c.begin(), c.end(), 7.0f);
+  detail::matmul(a.view(), b.view(), c.view(), Into::add);
+  for (const float value : c) EXPECT_EQ(value, 7.0f);
+  detail::matmul(a.view(), b.view(), c.view(), Into::write, bias);
+  for (std::int64_t j = 0; j < 3; j++) EXPECT_EQ(c(1, j), bias[static_cast<std::size_t>(j)]);
+  detail::matmul(Tensor<float, 2>({0, 4}).view(), Tensor<float, 2>({4, 3}).view(), Tensor<float, 2>({0, 3}).view(),
+                 Into::write);
+}
+
+TEST(Matmul, ErrorsNameTheShapes) {
+  Tensor<float, 2> a({2, 4}), b({5, 3}), c({2, 3});
+  EXPECT_ERROR(detail::matmul(a.view(), b.view(), c.view(), Into::write),
+               "[matmul] shapes: [2, 4] by [5, 3] into [2, 3], expected [M, K] by [K, N] into [M, N]");
+  Tensor<float, 2> square({8, 8});
+  const TensorView<float, 2> apart(square.data(), {4, 3}, {16, 2});
+  EXPECT_ERROR(detail::matmul(a.view(), apart, c.view(), Into::write), "[matmul] strides: none is 1");
+}
+
+}  // namespace
+}  // namespace phasor
