@@ -249,7 +249,7 @@ void forward(const AttentionCall& call, const ForwardOutput& output) {
   constexpr std::int64_t kQueries = 128;
   const Job job(call, kQueries);
   const ForwardJob forward_job{&job, &output};
-  std::vector<QueryBlock> tasks;
+  List<QueryBlock> tasks;
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t head = 0; head < call.heads; head++)
       for (const QueryBlock& block : query_blocks(sequence, head, kQueries)) tasks.push_back(block);

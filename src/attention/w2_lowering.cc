@@ -63,11 +63,11 @@ void add_rows(const float* rows, std::int64_t count, std::int64_t channels, floa
 // c of each batch entry and key head [B, G, 1, 2D], from sums over blocks of keys. Any c is right, so a sum in float
 // will do; but each block counts, in order, for the same bits with any number of threads. A channel whose mean is not
 // finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see it.
-Tensor<float, 4> mean_keys(const W2Problem& problem, const Scratch& sums) {
+ScratchZeros<float, 4> mean_keys(const W2Problem& problem, const Scratch& sums) {
   const auto [batch, heads, blocks, channels] = sums.view().shape;
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(batch));
+  List<std::int64_t> keys(static_cast<std::size_t>(batch));
   for (const Sequence& s : problem.means.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
-  Tensor<float, 4> means({batch, heads, 1, channels});
+  ScratchZeros<float, 4> means({batch, heads, 1, channels});
   for (std::int64_t b = 0; b < batch; b++)
     for (std::int64_t g = 0; g < heads; g++) {
       float* mean = &means(b, g, 0, 0);
@@ -92,7 +92,7 @@ float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int6
 }
 
 // k~ and the key bias; returns the mean keys.
-Tensor<float, 4> lower_keys(const W2Problem& problem, W2Lowered& lowered) {
+ScratchZeros<float, 4> lower_keys(const W2Problem& problem, W2Lowered& lowered) {
   const Scratch& k = lowered.k;
   const Shape<4>& shape = k.view().shape;
   const Scratch sums({shape[0], shape[1], blocks_of_rows(shape[2]), shape[3]});
@@ -101,7 +101,7 @@ Tensor<float, 4> lower_keys(const W2Problem& problem, W2Lowered& lowered) {
     add_rows(k.row(block.b, block.h, block.first), block.count, k.channels(),
              sums.row(block.b, block.h, block.first / kRowsOfABlock));
   });
-  Tensor<float, 4> means = mean_keys(problem, sums);
+  ScratchZeros<float, 4> means = mean_keys(problem, sums);
   const TensorView<const float, 4> mean = std::as_const(means).view();
   for_row_blocks(shape, [&](const RowBlock& block) {
     subtract(&mean(block.b, block.h, 0, 0), block.count, k.channels(), k.row(block.b, block.h, block.first));
@@ -114,14 +114,14 @@ Tensor<float, 4> lower_keys(const W2Problem& problem, W2Lowered& lowered) {
   return means;
 }
 
-void lower_queries(const W2Problem& problem, const Tensor<float, 4>& means, W2Lowered& lowered) {
+void lower_queries(const W2Problem& problem, const ScratchZeros<float, 4>& means, W2Lowered& lowered) {
   const Scratch& q = lowered.q;
   const std::int64_t group = problem.means.group();
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q);
     subtract(&means(b, h / group, 0, 0), count, q.channels(), q.row(b, h, first));
-    if (lowered.query_norms.size() == 0) return;
+    if (lowered.query_norms.empty()) return;
     for (std::int64_t i = first; i < first + count; i++)
       lowered.query_norms(b, h, i) = dot(q.row(b, h, i), q.row(b, h, i), q.channels());
   });
@@ -153,8 +153,8 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   W2Lowered lowered;
   lowered.q = Scratch(doubled(means.q.shape));
   lowered.k = Scratch(doubled(means.k.shape));
-  lowered.key_bias = Tensor<float, 3>({means.batch, means.key_heads, means.keys});
-  if (with_query_norms) lowered.query_norms = Tensor<double, 3>({means.batch, means.heads, means.queries});
+  lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
+  if (with_query_norms) lowered.query_norms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
   lower_queries(problem, lower_keys(problem, lowered), lowered);
   const bool apart = values == W2Values::apart;
   if (!apart) lowered.v = side_by_side(problem.v);
