@@ -41,17 +41,13 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace phasor {
 namespace {
 
-PositionPlan adding(Tensor<float, 3> table) {
-  PositionPlan plan;
-  plan.add = std::move(table);
-  return plan;
-}
-
 // A model of everything but attention, one training step a call.
 class Model {
  public:
+  Model() { plan_.add = Tensor<float, 3>({1, 170, 48}); }
+
   void step() {
-    const TensorView<float, 3> tokens{x_.data(), {2, 17, 48}};
+    const TensorView<float, 3> tokens{x_.data(), {2, 170, 48}};
     embedding_.forward(tokens_.view(), tokens);
     add_positions(plan_, tokens);
     rms_.forward(x_.view(), a_.view(), &rms_saved_);
@@ -67,7 +63,7 @@ class Model {
     dropout({.rate = 0.1, .seed = 1}, grad_.view(), grad_.view());
     swiglu_.backward(swiglu_saved_, grad_.view(), grad_.view(), workspace_);
     rms_.backward(rms_saved_, grad_.view(), grad_.view(), workspace_);
-    const TensorView<const float, 3> grad{grad_.data(), {2, 17, 48}};
+    const TensorView<const float, 3> grad{grad_.data(), {2, 170, 48}};
     add_positions_backward(plan_, grad, plan_gradient_);
     embedding_.backward(tokens_.view(), grad);
   }
@@ -76,20 +72,20 @@ class Model {
   InitialValues initial_{1};
   Embedding embedding_{50, 48, initial_};
   RmsNorm rms_{48};
-  SwiGlu swiglu_{48, 96, initial_};
+  SwiGlu swiglu_{48, 400, initial_};
   LayerNorm layer_norm_{48};
-  GeluFeedForward gelu_{48, 96, initial_};
+  GeluFeedForward gelu_{48, 400, initial_};
   Linear head_{48, 50, true, initial_};
-  PositionPlan plan_ = adding(Tensor<float, 3>({1, 17, 48}));
+  PositionPlan plan_;
   PlanGradient plan_gradient_;
   NormSaved rms_saved_, layer_saved_;
   SwiGlu::Saved swiglu_saved_;
   GeluFeedForward::Saved gelu_saved_;
   Workspace workspace_;
-  Tensor<std::int32_t, 2> tokens_{{2, 17}};
-  std::vector<std::int32_t> targets_ = std::vector<std::int32_t>(34, 3);
-  Tensor<float, 2> x_{{34, 48}}, a_{{34, 48}}, b_{{34, 48}}, c_{{34, 48}}, d_{{34, 48}}, grad_{{34, 48}};
-  Tensor<float, 2> logits_{{34, 50}};
+  Tensor<std::int32_t, 2> tokens_{{2, 170}};
+  std::vector<std::int32_t> targets_ = std::vector<std::int32_t>(340, 3);
+  Tensor<float, 2> x_{{340, 48}}, a_{{340, 48}}, b_{{340, 48}}, c_{{340, 48}}, d_{{340, 48}}, grad_{{340, 48}};
+  Tensor<float, 2> logits_{{340, 50}};
 };
 
 TEST(Layers, ASecondStepAllocatesNothing) {

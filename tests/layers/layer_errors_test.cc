@@ -137,7 +137,8 @@ TEST(LayerErrors, Backward) {
                "[AttentionLayer]", "grad_query: [2, 6, 24]", "[2, 7, 24]");
   EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {.key = grad.view()}, nullptr, l.workspace), "[AttentionLayer]",
                "grad_key: given without its input");
-  PlanGradient other{.bias = Tensor<float, 2>({3, 5})};
+  PlanGradient other;
+  other.bias = Tensor<float, 2>({3, 5});
   EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {}, &other, l.workspace), "[AttentionLayer]",
                "grad_plan.bias: [3, 5]", "[3, 13]");
   Tensor<float, 4> grad_mask({1, 1, 7, 7});

@@ -6,11 +6,17 @@
 namespace phasor {
 namespace {
 
+PositionPlan plan_of(Tensor<float, 3> table) {
+  Philox(1).fill_normal({table.data(), static_cast<std::size_t>(table.size())});
+  PositionPlan plan;
+  plan.add = std::move(table);
+  return plan;
+}
+
 // A table of `sequences` (1 or B) sequences.
 void check(std::int64_t sequences) {
   const Shape<3> shape{3, 81, 17};
-  PositionPlan plan{.add = Tensor<float, 3>({sequences, 81, 17})};
-  Philox(1).fill_normal({plan.add->data(), static_cast<std::size_t>(plan.add->size())});
+  const PositionPlan plan = plan_of(Tensor<float, 3>({sequences, 81, 17}));
   Guarded<float, 3> x(shape, {.gap = 2}), sum(shape, {.gap = 2}), grad(shape, {.gap = 1});
   fill_random(x, 2);
   fill_random(grad, 3);
@@ -25,7 +31,8 @@ void check(std::int64_t sequences) {
       fill_random(sum, 2);
       add_positions(plan, sum.view);
       sum.expect_guards("x");
-      PlanGradient gradient{.add = Tensor<float, 3>(plan.add->shape())};
+      PlanGradient gradient;
+      gradient.add = Tensor<float, 3>(plan.add->shape());
       std::fill(gradient.add->begin(), gradient.add->end(), 0.5f);
       add_positions_backward(plan, grad.view, gradient);
       for (std::int64_t b = 0; b < 3; b++)
@@ -55,7 +62,7 @@ TEST(Positions, APlanWithoutATableChangesNothing) {
 }
 
 TEST(Positions, TheGradientIsMadeWhenItIsNotThere) {
-  PositionPlan plan{.add = Tensor<float, 3>({1, 2, 3})};
+  const PositionPlan plan = plan_of(Tensor<float, 3>({1, 2, 3}));
   Tensor<float, 3> grad({2, 2, 3});
   std::fill(grad.begin(), grad.end(), 1.0f);
   PlanGradient gradient;
@@ -65,10 +72,11 @@ TEST(Positions, TheGradientIsMadeWhenItIsNotThere) {
 }
 
 TEST(Positions, ErrorsNameTheArgument) {
-  PositionPlan plan{.add = Tensor<float, 3>({2, 5, 4})};
+  const PositionPlan plan = plan_of(Tensor<float, 3>({2, 5, 4}));
   Tensor<float, 3> batch({3, 5, 4}), length({2, 6, 4}), fine({2, 5, 4});
   EXPECT_ERROR(add_positions(plan, batch.view()), "[add_positions] x: [3, 5, 4], expected", "plan.add: [2, 5, 4]");
-  PlanGradient gradient{.add = Tensor<float, 3>({1, 5, 4})};
+  PlanGradient gradient;
+  gradient.add = Tensor<float, 3>({1, 5, 4});
   EXPECT_ERROR(add_positions_backward(plan, length.view(), gradient),
                "[add_positions_backward] grad_x: [2, 6, 4], expected");
   EXPECT_ERROR(add_positions_backward(plan, fine.view(), gradient),

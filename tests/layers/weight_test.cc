@@ -73,9 +73,9 @@ TEST(InitialValues, OfAWholeBlock) {
   for (std::size_t i = 0; i < weights.size(); i++) {
     const std::span<const float> values = std::as_const(*weights[i].weight).value();
     EXPECT_TRUE(std::ranges::equal(values, std::as_const(*twins[i].weight).value())) << weights[i].name;
-    if (weights[i].weight->shape().size() < 2)
-      for (const float value : values) EXPECT_EQ(value, 1.0f) << weights[i].name;
-    for (std::size_t j = 0; j < i && weights[i].weight->shape().size() == 2; j++)
+    const bool matrix = weights[i].weight->shape().size() == 2;
+    for (const float value : values) EXPECT_TRUE(matrix || value == 1.0f) << weights[i].name;
+    for (std::size_t j = 0; j < i && matrix; j++)
       EXPECT_FALSE(std::ranges::equal(values, std::as_const(*weights[j].weight).value()))
           << weights[i].name << " is " << weights[j].name;
   }
