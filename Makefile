@@ -67,6 +67,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers (downloads t
 	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
 	$(VENV)/bin/python tests/golden/make_models.py
+	$(VENV)/bin/python tests/golden/make_layers.py
 
 clean: ## Remove everything that was built
 	rm -rf build

@@ -8,7 +8,7 @@
 
 namespace phasor::detail {
 
-// sigma is 0 from l = -140 down and e^88 from l = 176 up, so that it is finite; NaN stays NaN. Contiguous tensors of
+// sigma is 0 from l = -139.3 down and e^88 from l = 176 up, so that it is finite; NaN stays NaN. Contiguous tensors of
 // one size. sigma may be log_variance itself.
 void sigma_forward(std::span<const float> log_variance, std::span<float> sigma);
 
