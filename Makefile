@@ -104,6 +104,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers and safetens
 	$(VENV)/bin/python tests/golden/make_models.py
 	$(VENV)/bin/python tests/golden/make_pretrained.py
 	$(VENV)/bin/python tests/golden/make_safetensors.py
+	$(VENV)/bin/python tests/golden/make_layers.py
 
 clean: ## Remove everything that was built
 	rm -rf build

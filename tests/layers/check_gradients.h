@@ -24,6 +24,32 @@ inline Values values_of(const Tensor<float, 3>& x) { return {x.begin(), x.end()}
 inline Values values_of(const Tensor<float, 4>& x) { return {x.begin(), x.end()}; }
 inline Values values_of(const Tensor<float, 2>& x) { return {x.begin(), x.end()}; }
 
+// How large the terms of a gradient are that may cancel.
+//
+// A bias sums the rows that its weight sums with factors of about 1. Without a rotation, the gradient of the bias of
+// keys is 0: it adds the same to all scores of a query.
+//
+// tau: scores are of degree 2 in the projections of the means, so (Euler) tau times its gradient is the sum of weight
+// times gradient of q_mu and k_mu, halved, and the same of the sigmas.
+inline double size_of_terms(const std::vector<Leaf>& leaves, const std::string& name) {
+  const auto sum_of = [&](const std::string& other, const auto& size) {
+    double sum = 0;
+    for (const Leaf& leaf : leaves)
+      if (leaf.name == other)
+        for (std::size_t i = 0; i < leaf.at.size(); i++) size(sum, leaf.at[i], leaf.found[i]);
+    return sum;
+  };
+  if (name.ends_with("bias"))
+    return sum_of(name.substr(0, name.size() - 4) + "weight",
+                  [](double& sum, double, double found) { sum = std::max(sum, std::fabs(found)); });
+  if (!name.ends_with("tau")) return 0;
+  double sum = 0;
+  for (const char* part : {"q_mu.weight", "k_mu.weight"})
+    sum += sum_of(name.substr(0, name.size() - 3) + part,
+                  [](double& all, double at, double found) { all += std::fabs(at * found); });
+  return sum / 2;
+}
+
 // `loss` is a function of the numbers of all leaves, in their order.
 inline void expect_gradients(const std::vector<Leaf>& leaves, std::int64_t terms,
                              const std::function<double(const std::vector<Values>&)>& loss) {
@@ -34,7 +60,8 @@ inline void expect_gradients(const std::vector<Leaf>& leaves, std::int64_t terms
       at[i] = values;
       return loss(at);
     };
-    expect_slopes(leaves[i].name, leaves[i].found, differences(changed, leaves[i].at), terms);
+    expect_slopes(leaves[i].name, leaves[i].found, differences(changed, leaves[i].at), terms,
+                  size_of_terms(leaves, leaves[i].name));
     at[i] = leaves[i].at;
   }
 }
