@@ -1,0 +1,27 @@
+"""Checks and casts of the tensors that attention works on."""
+
+from __future__ import annotations
+
+import torch
+
+
+def check_tensors(**tensors: torch.Tensor) -> None:
+    """TypeError for what is no dense tensor of the CPU in a type phasor has."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
+        if not (tensor.is_cpu or tensor.is_meta):
+            raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
+        if tensor.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            given = str(tensor.dtype).removeprefix("torch.")
+            raise TypeError(f"{name}: {given}, expected float32, bfloat16 or float16")
+        if tensor.dim() != 4:
+            raise ValueError(f"{name}: shape {list(tensor.shape)}, expected 4 dimensions")
+
+
+def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Tensors in the type of the autocast region."""
+    dtype = torch.get_autocast_dtype("cpu")
+    return tuple(tensor.to(dtype) for tensor in tensors)
