@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from phasor import _phasor
-from phasor._biases import alibi_gradient
 from phasor._errors import with_argument_names
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import autocast, check_tensors
+from phasor.torch._learned import LearnedGradients, by_option, fake_gradients
 from phasor.torch._library import (
-    Differentiable,
+    Recorded,
     below_autograd,
     define,
     first_only,
@@ -97,36 +97,6 @@ def _backward_cpu(
     return (*gradients, *learned.finish())
 
 
-class LearnedGradients:
-    """Memory for the gradients that are wanted among those of mask, key_bias, relative_bias, alibi_slopes, sinks."""
-
-    def __init__(self, options: Options, lowered: dict[str, Any], wanted: list[bool]) -> None:
-        self._wanted = wanted
-        self._slopes = options.alibi_slopes
-        self._first_distance = lowered.get("first_distance", 0)
-        self.arguments: dict[str, torch.Tensor] = {}
-        for name, is_wanted in zip(LEARNED, wanted):
-            if is_wanted:
-                table = "relative_bias" if name == "alibi_slopes" else name
-                self.arguments[f"grad_{table}"] = torch.empty(lowered[table].shape)
-
-    def finish(self) -> Tensors:
-        """In the order of LEARNED; empty where not wanted."""
-        arguments = dict(self.arguments)
-        if self._wanted[3]:
-            assert self._slopes is not None
-            table = arguments.pop("grad_relative_bias")
-            arguments["grad_alibi_slopes"] = alibi_gradient(self._slopes.detach(), table, self._first_distance)
-        return tuple(arguments[f"grad_{name}"] if f"grad_{name}" in arguments else torch.empty(0) for name in LEARNED)
-
-
-def fake_learned(like: torch.Tensor, wanted: list[bool], options: tuple[Any, ...]) -> Tensors:
-    return tuple(
-        like.new_empty(option.shape if is_wanted else (0,), dtype=torch.float32)
-        for option, is_wanted in zip(options, wanted)
-    )
-
-
 def _backward_fake(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -138,41 +108,39 @@ def _backward_fake(
     wanted: list[bool],
     *options: Any,
 ) -> Tensors:
-    return (empty_like(q), empty_like(k), empty_like(v), *fake_learned(q, wanted, options))
+    return (empty_like(q), empty_like(k), empty_like(v), *fake_gradients(q, wanted, options))
 
 
-def _run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, with_weights: bool, *options: Any) -> Any:
-    with below_autograd():
-        return _forward(q, k, v, True, with_weights, *options)
+class _Attention(Recorded):
+    name = "attention"
 
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, with_weights: bool, *options: Any
+    ) -> Tensors:
+        with below_autograd():
+            out, lse, weights = _forward(q, k, v, True, with_weights, *options)
+        ctx.save_for_backward(q, k, v, out, lse, *options[:TENSORS])
+        ctx.numbers = options[TENSORS:]
+        ctx.mark_non_differentiable(weights)
+        ctx.set_materialize_grads(False)
+        return out, lse, weights
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
-    q, k, v, _, *options = inputs
-    out, lse, weights = output
-    ctx.save_for_backward(q, k, v, out, lse, *options[:TENSORS])
-    ctx.numbers = options[TENSORS:]
-    ctx.mark_non_differentiable(weights)
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx: Any, grad_out: Any, grad_lse: Any, _: Any) -> Any:
-    q, k, v, out, lse, *tensors = ctx.saved_tensors
-    if grad_out is None:
-        grad_out = torch.zeros_like(out)
-    wanted = ctx.needs_input_grad[4 : 4 + len(LEARNED)]
-    gradients = _backward_autograd(q, k, v, out, lse, grad_out, grad_lse, wanted, *tensors, *ctx.numbers)
-    learned = (gradient if is_wanted else None for gradient, is_wanted in zip(gradients[3:], wanted))
-    return (*gradients[:3], None, *learned, *(None,) * (len(Options._fields) - len(LEARNED)))
-
-
-_recorded = Differentiable("attention", _run, _save, _gradients)
+    @staticmethod
+    def backward(ctx: Any, grad_out: Any, grad_lse: Any, _: Any) -> Any:
+        q, k, v, out, lse, *tensors = ctx.saved_tensors
+        if grad_out is None:
+            grad_out = torch.zeros_like(out)
+        wanted = ctx.needs_input_grad[4 : 4 + len(LEARNED)]
+        gradients = _backward_autograd(q, k, v, out, lse, grad_out, grad_lse, wanted, *tensors, *ctx.numbers)
+        return (*gradients[:3], None, *by_option(gradients[3:], wanted))
 
 
 def _forward_autograd(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, with_lse: bool, with_weights: bool, *options: Any
 ) -> Any:
     if records_gradient(q, k, v, *options[: len(LEARNED)]):
-        return _recorded(q, k, v, with_weights, *options)
+        return _Attention.call(q, k, v, with_weights, *options)
     with below_autograd():
         return _forward(q, k, v, with_lse, with_weights, *options)
 

@@ -30,56 +30,17 @@ def define(
     _library.impl(name, cpu, "CPU")
     torch.library.register_fake(f"phasor::{name}", fake, lib=_library)
     _library.impl(name, autograd, "Autograd")
-    _library.impl(name, lambda *_: refuse_vmap(name), "FuncTorchBatched")
+    _library.impl(name, lambda *_: _refuse_vmap(name), "FuncTorchBatched")
     return getattr(torch.ops.phasor, name).default
 
 
-def refuse_vmap(name: str) -> NoReturn:
+def _refuse_vmap(name: str) -> NoReturn:
     raise NotImplementedError(
         f"[{name}] vmap: not supported; fold the mapped dimension into the batch dimension of the inputs"
     )
 
 
 below_autograd = torch._C._AutoDispatchBelowAutograd
-
-
-class Differentiable:
-    """A function of torch.autograd made of three: `run` computes, `save` remembers inputs and outputs in a context,
-    `backward` gives the gradients from it.
-
-    It is one of two torch.autograd.Functions: that with its own `setup_context`, which torch.func asks for, takes torch
-    some 50 us more for each call.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        run: Callable[..., Any],
-        save: Callable[[Any, tuple[Any, ...], Any], None],
-        backward: Callable[..., Any],
-    ) -> None:
-        def forward(ctx: Any, *inputs: Any) -> Any:
-            output = run(*inputs)
-            save(ctx, inputs, output)
-            return output
-
-        def refuse(*_: Any) -> Any:
-            refuse_vmap(name)
-
-        base = torch.autograd.Function
-        eager = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        functional = eager | {
-            "forward": staticmethod(run),
-            "setup_context": staticmethod(save),
-            "vmap": staticmethod(refuse),
-        }
-        self._eager: Any = type(name, (base,), eager)
-        self._functional: Any = type(name, (base,), functional)
-
-    def __call__(self, *inputs: Any) -> Any:
-        if torch._C._are_functorch_transforms_active():
-            return self._functional.apply(*inputs)
-        return self._eager.apply(*inputs)
 
 
 def records_gradient(*tensors: torch.Tensor | None) -> bool:
@@ -92,26 +53,37 @@ def records_gradient(*tensors: torch.Tensor | None) -> bool:
     return False
 
 
+class Recorded(torch.autograd.Function):
+    """A function that torch.func's transforms refuse by a text of our own: they ask for a `setup_context`, which takes
+    torch some 50 us more for each call."""
+
+    name = ""
+
+    @classmethod
+    def call(cls, *inputs: Any) -> Any:
+        if torch._C._are_functorch_transforms_active():
+            raise NotImplementedError(
+                f"[{cls.name}] vmap, torch.func.grad: not supported; expected backward() or torch.autograd.grad"
+            )
+        return cls.apply(*inputs)
+
+
 def first_only(name: str, gradients: tuple[torch.Tensor, ...], inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
     """Gradients that say so when they are themselves to be differentiated by what they were computed from."""
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
     if not records_gradient(*tensors):
         return gradients
-    return _first_only(name, len(gradients), *gradients, *tensors)  # type: ignore[no-any-return]
+    return _FirstOnly.apply(name, len(gradients), *gradients, *tensors)  # type: ignore[no-any-return]
 
 
-def _views(name: str, count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+class _FirstOnly(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str, count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.name = name
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
 
-
-def _save_name(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.name = inputs[0]
-
-
-def _refuse_second(ctx: Any, *_: Any) -> Any:
-    raise NotImplementedError(
-        f"[{ctx.name}] second derivative: not supported; phasor gives the first derivatives of attention only"
-    )
-
-
-_first_only = Differentiable("first_only", _views, _save_name, _refuse_second)
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError(
+            f"[{ctx.name}] second derivative: not supported; phasor gives the first derivatives of attention only"
+        )
