@@ -9,7 +9,7 @@ import torch
 from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_tensors
+from phasor.torch._inputs import autocast, check_tensors, empty_like, empty_output
 from phasor.torch._learned import LearnedGradients, by_option, fake_gradients
 from phasor.torch._library import (
     Recorded,
@@ -21,19 +21,6 @@ from phasor.torch._library import (
 from phasor.torch._options import LEARNED, SCHEMA, TENSORS, Options, pack, with_contiguous_rows
 
 Tensors = tuple[torch.Tensor, ...]
-
-
-def empty_like(x: torch.Tensor) -> torch.Tensor:
-    """Memory in the order of x's, so that [B, T, H, D] memory seen as [B, H, T, D] gives the same."""
-    if x.stride(-1) == 1:
-        return torch.empty_like(x)
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def empty_output(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    if q.shape[3] == v.shape[3]:
-        return empty_like(q)
-    return q.new_empty((*q.shape[:3], v.shape[3]))
 
 
 def _forward_cpu(

@@ -1,4 +1,4 @@
-"""Checks and casts of the tensors that attention works on."""
+"""The tensors that attention works on: checks, casts, and memory like theirs."""
 
 from __future__ import annotations
 
@@ -25,3 +25,16 @@ def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Tensors in the type of the autocast region."""
     dtype = torch.get_autocast_dtype("cpu")
     return tuple(tensor.to(dtype) for tensor in tensors)
+
+
+def empty_like(x: torch.Tensor) -> torch.Tensor:
+    """Memory in the order of x's, so that [B, T, H, D] memory seen as [B, H, T, D] gives the same."""
+    if x.stride(-1) == 1:
+        return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def empty_output(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    if q.shape[3] == v.shape[3]:
+        return empty_like(q)
+    return q.new_empty((*q.shape[:3], v.shape[3]))

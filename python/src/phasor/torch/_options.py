@@ -108,13 +108,15 @@ def pack(
         if alibi_slopes is not None:
             raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
         relative_bias, first_distance = _options._bias(relative_bias, None, {}, 0, 0)
-    q_cos = q_sin = k_cos = k_sin = None
+    q_cos, q_sin = rotary_tensors("q_rotary", q_rotary)
+    k_cos, k_sin = rotary_tensors("k_rotary", k_rotary)
     pairing = ""
-    if q_rotary is not None or k_rotary is not None:
-        rotation: dict[str, Any] = {}
-        _options._add_rotation(rotation, q_rotary, k_rotary)  # type: ignore[arg-type]
-        q_cos, q_sin, k_cos, k_sin = (_table(rotation, name) for name in ("q_cos", "q_sin", "k_cos", "k_sin"))
-        pairing = rotation["pairing"]
+    if q_rotary is not None:
+        pairing = q_rotary.pairing
+    if k_rotary is not None:
+        if pairing and k_rotary.pairing != pairing:
+            raise ValueError(f"k_rotary: pairing {k_rotary.pairing}, expected {pairing} as q_rotary has")
+        pairing = k_rotary.pairing
     return Options(
         None if mask is None else mask if mask.dtype is torch.bool else _added("mask", mask),
         None if key_bias is None else _added("key_bias", key_bias),
@@ -160,14 +162,16 @@ def _added(name: str, tensor: torch.Tensor) -> torch.Tensor:
     raise TypeError(f"{name}: {str(tensor.dtype).removeprefix('torch.')}, expected {kinds}")
 
 
-def _table(rotation: dict[str, Any], name: str) -> Any:
-    """cos or sin of a RotaryTable: torch's, or NumPy's memory seen by torch."""
-    table = rotation.get(name)
-    if table is None or isinstance(table, torch.Tensor):
-        if table is not None and table.requires_grad:
-            raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
-        return table
-    return torch.from_numpy(table)
+def rotary_tensors(name: str, table: RotaryTable | None) -> tuple[Any, Any]:
+    """cos and sin of a table: torch's, or NumPy's memory seen by torch."""
+    if table is None:
+        return None, None
+    if not isinstance(table, RotaryTable):
+        raise TypeError(f"{name}: {type(table).__name__}, expected a RotaryTable")
+    cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
+    if cos.requires_grad or sin.requires_grad:
+        raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
+    return cos, sin
 
 
 def _whole_numbers(numbers: Any) -> torch.Tensor:
