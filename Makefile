@@ -3,6 +3,8 @@ FUZZ_SECONDS ?= 30
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
 VENV := build/goldens-venv
 PEERS_VENV := build/peers-venv
+PYTHON_VENV := build/python-venv
+PYTHON := $(CURDIR)/$(PYTHON_VENV)/bin/python
 
 # $(call configure,PRESET), $(call build,PRESET[,TARGET]), $(call check,PRESET). Configuring is silent but for
 # warnings and errors; ninja uses all cores by itself.
@@ -10,9 +12,14 @@ configure = cmake --preset $(1) >/dev/null
 build = $(configure) && cmake --build --preset $(1) $(if $(2),--target $(2))
 check = $(build) && ctest --preset $(1) --parallel $(JOBS) --progress
 
+# The Python package from the release build: its extension is built with all else, so nothing is compiled twice.
+configure_python = $(configure) -DPHASOR_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(PYTHON)
+install_python = cmake --install build/release --component python >/dev/null \
+  --prefix "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-peers lint goldens sanitize clang fuzz clean
+.PHONY: help demo test python bench bench-peers lint goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -24,9 +31,25 @@ demo: ## Build the tool, check its numbers (verify), explain a rotary configurat
 	build/release/tools/phasor/phasor verify
 	build/release/tools/phasor/phasor rope
 
-test: ## Build everything and run all tests
+test: $(PYTHON_VENV)/made ## Build everything and run all tests
 	@scripts/packages test
+	@$(call configure_python,release)
 	@$(call check,release)
+	@$(install_python)
+	$(PYTHON) -m pytest --quiet python/tests
+
+python: ## Install the Python package into a fresh environment, as a user does, and import it
+	@scripts/packages python
+	rm -rf build/fresh-venv && python3 -m venv build/fresh-venv
+	build/fresh-venv/bin/pip install --quiet --config-settings=build-dir=build/wheel .
+	cd build && fresh-venv/bin/python -c "import phasor; print('phasor', phasor.__version__)"
+
+# What the Python package and its tests need, without torch.
+$(PYTHON_VENV)/made: python/requirements.txt
+	@scripts/packages python
+	@test -x $(PYTHON) || python3 -m venv $(PYTHON_VENV)
+	$(PYTHON) -m pip install --quiet --requirement $<
+	@touch $@
 
 bench: ## Measure the speed of the kernels on this machine
 	@scripts/packages bench
@@ -40,9 +63,9 @@ bench-peers: ## Measure beside torch and ONNX Runtime (downloads both), and writ
 	$(PEERS_VENV)/bin/pip install --quiet --requirement benchmarks/peers/requirements.txt
 	$(PEERS_VENV)/bin/python benchmarks/peers/compare.py --write
 
-lint: ## Check format, static analysis, scripts and links
+lint: $(PYTHON_VENV)/made ## Check format, static analysis, types, scripts and links
 	@scripts/packages lint
-	@$(call configure,release)
+	@$(call configure_python,release)
 	@scripts/lint
 
 sanitize: ## Run the tests under the address, undefined-behaviour and thread sanitizers

@@ -1,14 +1,18 @@
 # What the library itself needs. Nothing is downloaded; the packages' Debian names are in scripts/packages.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-
 find_package(hwy 1.0.3 CONFIG)
-if(NOT hwy_FOUND)
-  message(FATAL_ERROR "phasor needs Google Highway 1.0.3 or newer. On Debian or Ubuntu: "
-                      "apt install libhwy-dev")
-endif()
-
 find_package(nlohmann_json 3.10 CONFIG)
+
+if(NOT hwy_FOUND)
+  list(APPEND missing "Google Highway 1.0.3 or newer")
+  list(APPEND missing_packages libhwy-dev)
+endif()
 if(NOT nlohmann_json_FOUND)
-  message(FATAL_ERROR "phasor needs nlohmann-json 3.10 or newer. On Debian or Ubuntu: "
-                      "apt install nlohmann-json3-dev")
+  list(APPEND missing "nlohmann-json 3.10 or newer")
+  list(APPEND missing_packages nlohmann-json3-dev)
+endif()
+if(missing)
+  list(JOIN missing ", and " missing)
+  list(JOIN missing_packages " " missing_packages)
+  message(FATAL_ERROR "phasor needs ${missing}. On Debian or Ubuntu:\n  apt install ${missing_packages}")
 endif()

@@ -5,7 +5,6 @@
 
 #include "arrays.h"
 #include "module.h"
-#include "phasor/core/check.h"
 #include "phasor/core/parallel.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/version.h"
@@ -15,13 +14,7 @@ namespace phasor::python {
 void bind_core(nb::module_& module) {
   module.attr("__version__") = PHASOR_VERSION;
   module.def("num_threads", &num_threads);
-  module.def(
-      "set_num_threads",
-      [](int count) {
-        PHASOR_CHECK(count >= 0, "set_num_threads", "count: ", count, ", expected at least 1, or 0 for the default");
-        set_num_threads(count);
-      },
-      nb::arg("count"));
+  module.def("set_num_threads", &set_num_threads, nb::arg("count"));
   module.def(
       "address",
       [](nb::handle array) { return reinterpret_cast<std::uintptr_t>(Array("address", "array", array).data()); },

@@ -66,7 +66,15 @@ def test_symbols_of_the_library_stay_inside():
     if symbols.returncode != 0:
         pytest.skip("no nm")
     exported = [line.split()[-1] for line in symbols.stdout.splitlines()]
-    assert "PyInit__phasor" in exported and not [name for name in exported if "phasor" in name and "PyInit" not in name]
+    assert "PyInit__phasor" in exported
+    assert not [name for name in exported if name.startswith(("_ZN6phasor", "_ZNK6phasor"))]
+
+
+def test_readme():
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code
+    for block in code:
+        exec(block, {})
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples/python").glob("*.py")), ids=lambda path: path.name)
