@@ -118,7 +118,7 @@ def pack(
             raise ValueError(f"k_rotary: pairing {k_rotary.pairing}, expected {pairing} as q_rotary has")
         pairing = k_rotary.pairing
     return Options(
-        None if mask is None else mask if mask.dtype is torch.bool else _added("mask", mask),
+        None if mask is None else _added("mask", mask),
         None if key_bias is None else _added("key_bias", key_bias),
         None if relative_bias is None else _added("relative_bias", relative_bias),
         None if alibi_slopes is None else _added("alibi_slopes", alibi_slopes),
@@ -154,7 +154,7 @@ def _added(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """What is added to scores is float32; the half types are cast."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
-    if tensor.dtype is torch.float32:
+    if tensor.dtype is torch.float32 or (tensor.dtype is torch.bool and name == "mask"):
         return tensor
     if tensor.dtype is torch.bfloat16 or tensor.dtype is torch.float16:
         return tensor.float()

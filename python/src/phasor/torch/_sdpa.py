@@ -36,9 +36,9 @@ def scaled_dot_product_attention(
         )
     outer = query.shape[:-3]
     out: torch.Tensor = attention(
-        _four_dimensional("query", query),
-        _four_dimensional("key", key),
-        _four_dimensional("value", value),
+        _four_dimensional("query", query, outer),
+        _four_dimensional("key", key, outer),
+        _four_dimensional("value", value, outer),
         scale=scale,
         causal=is_causal,
         query_offset=0 if is_causal else None,
@@ -48,18 +48,19 @@ def scaled_dot_product_attention(
     return out if len(outer) == 1 else out.reshape(*outer, *out.shape[1:])
 
 
-def _four_dimensional(name: str, x: torch.Tensor) -> torch.Tensor:
-    if x.dim() == 4:
-        return x
+def _four_dimensional(name: str, x: torch.Tensor, outer: torch.Size) -> torch.Tensor:
+    """[B, H, T, D], all outer dimensions being one, B."""
     if x.dim() < 3:
         raise ValueError(
             f"[scaled_dot_product_attention] {name}: shape {list(x.shape)}, expected 3 or more dimensions"
         )
-    return x.unsqueeze(0) if x.dim() == 3 else x.flatten(0, -4)
+    if x.shape[:-3] != outer:
+        x = x.expand(*outer, *x.shape[-3:])
+    return x if len(outer) == 1 else x.unsqueeze(0) if len(outer) == 0 else x.flatten(0, -4)
 
 
 def _mask(mask: torch.Tensor, outer: torch.Size) -> torch.Tensor:
-    """Right-aligned with [B, H, T, S], all outer dimensions being one, B."""
-    if mask.dim() > 4:
+    """Right-aligned with [B, H, T, S]."""
+    if mask.dim() > 3 and len(outer) > 1:
         return mask.expand(*outer, *mask.shape[-3:]).flatten(0, -4)
     return mask if mask.dim() >= 2 else mask.expand(1, *mask.shape[-1:])

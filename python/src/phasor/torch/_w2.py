@@ -45,7 +45,7 @@ def _forward_cpu(*arguments: Any) -> Tensors:
         out_log_sigma,
         lse if with_lse else None,
         weights if with_weights else None,
-        tau=float(tau),
+        tau=tau.item(),
         eps=eps,
         **lowered,
     )
@@ -80,7 +80,7 @@ def _backward_cpu(*arguments: Any) -> Tensors:
         lse,
         *(with_contiguous_rows(x) for x in gradients_in),
         *gradients,
-        tau=float(tau),
+        tau=tau.item(),
         eps=eps,
         **learned.arguments,
         **lowered,
