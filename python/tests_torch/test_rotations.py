@@ -56,7 +56,7 @@ def test_second_run_of_document_004():
         assert abs((turned[0, 0, 0] @ turned[0, 0, position]).item() - printed) < 2e-5
     assert f"{(q.norm(dim=-1) - turned.norm(dim=-1)).abs().max():.3f}" == "0.487"
 
-    with pytest.raises(ValueError, match="cos: a table for adjacent pairs, .* expected equal halves: pairing half"):
+    with pytest.raises(ValueError, match=r"\[apply_rotary_pos_emb\] cos: a table for adjacent pairs, .* expected equal halves: pairing half"):
         apply_rotary_pos_emb(q, k, cos, sin)
     for right in (
         apply_rotary_pos_emb(q, k, *(torch.cat((t, t), -1).expand(2, 16, 128) for t in (angles.cos(), angles.sin()))),

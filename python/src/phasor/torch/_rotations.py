@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from phasor import _phasor
+from phasor._errors import with_argument_names
 from phasor._rotary import Pairing, RotaryTable
 from phasor.torch._devices import has_kernels
 from phasor.torch._rotary import apply_rotary
@@ -76,6 +77,7 @@ def rotate_plainly(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairin
     return turned.to(x.dtype)
 
 
+@with_argument_names
 def apply_rotary_pos_emb(
     q: torch.Tensor,
     k: torch.Tensor,
