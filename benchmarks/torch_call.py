@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 build/torch-venv/bin/python benchmarks/torch_call.py
 
-Prints microseconds of processor time a call, the least of 15 runs; the C++ function's own time is on the first line. A
+Prints microseconds of processor time a call, the least of 16 runs; the C++ function's own time is on the first line. A
 step is a call and the backward pass by torch.autograd.grad, which for torch's own multiplication takes what the last
 line says.
 """

@@ -85,16 +85,16 @@ class Saved:
     """Options in the context of an autograd function: tensors where torch wants to have them, the rest beside them."""
 
     def __init__(self, ctx: Any, tensors: tuple[torch.Tensor, ...], options: tuple[Any, ...]) -> None:
-        given = options[:TENSORS]
-        self._are_given = tuple(tensor is not None for tensor in given)
         self._first, self._numbers = len(tensors), options[TENSORS:]
-        ctx.save_for_backward(*tensors, *(tensor for tensor in given if tensor is not None))
+        self._given = [i for i in range(TENSORS) if options[i] is not None]
+        ctx.save_for_backward(*tensors, *[options[i] for i in self._given])
 
     def restore(self, saved: tuple[torch.Tensor, ...]) -> tuple[tuple[torch.Tensor, ...], tuple[Any, ...]]:
         """The tensors and the options, from ctx.saved_tensors."""
-        rest = iter(saved[self._first :])
-        given = tuple(next(rest) if is_given else None for is_given in self._are_given)
-        return saved[: self._first], given + self._numbers
+        given: list[torch.Tensor | None] = [None] * TENSORS
+        for i, tensor in zip(self._given, saved[self._first :]):
+            given[i] = tensor
+        return saved[: self._first], (*given, *self._numbers)
 
 
 def pack(
