@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from phasor.torch import attention
-from phasor.transformers._masks import PositionMask, dense
+from phasor.transformers._masks import PositionMask, added, dense
 
 
 def attention_forward(
@@ -42,7 +42,7 @@ def attention_forward(
     reason = _why_not(query, attention_mask, others)
     if reason is not None:
         given = {"softcap": softcap, "s_aux": s_aux, "position_bias": position_bias, **others}
-        mask = _causal_mask(query, key) if causal else _added(attention_mask, query.dtype)
+        mask = _causal_mask(query, key) if causal else added(attention_mask, query.dtype)
         return _eager(module, reason)(
             module,
             query,
@@ -125,14 +125,4 @@ def _eager(module: torch.nn.Module, reason: str) -> Any:
 
 def _causal_mask(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
-    mask = _added(visible, query.dtype)
-    assert mask is not None
-    return mask[None, None]
-
-
-def _added(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask as eager functions add it to scores."""
-    mask = dense(mask)
-    if mask is None or mask.dtype is not torch.bool:
-        return mask
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
+    return added(visible, query.dtype)[None, None]

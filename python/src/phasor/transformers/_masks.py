@@ -45,6 +45,14 @@ def dense(mask: Any) -> Any:
     return mask.make() if isinstance(mask, PositionMask) else mask
 
 
+def added(mask: Any, dtype: torch.dtype) -> Any:
+    """A mask as eager functions add it to scores."""
+    mask = dense(mask)
+    if mask is None or mask.dtype is not torch.bool:
+        return mask
+    return torch.where(mask, torch.zeros((), dtype=dtype, device=mask.device), torch.finfo(dtype).min)
+
+
 def position_mask(
     *,
     batch_size: int,
@@ -71,8 +79,7 @@ def position_mask(
         **others,
     }
     if is_tracing(attention_mask) or is_tracing(q_offset):  # a compiled graph takes plain tensors
-        mask = sdpa_mask(**arguments)
-        return None if mask is None else eager_mask(**{**arguments, "allow_is_bidirectional_skip": False}, dtype=dtype)
+        return added(sdpa_mask(**arguments), dtype)
     # A static cache counts on in the tensor it gave us.
     arguments["q_offset"] = q_offset = int(q_offset)
     arguments["allow_is_causal_skip"] = arguments["allow_is_bidirectional_skip"] = False
@@ -101,7 +108,7 @@ def _options(
     else:
         return None
     if padding is not None:
-        options |= _of_padding(padding, batch)
+        options |= _of_padding(padding)
     return options
 
 
@@ -111,11 +118,11 @@ def _starts(sequences: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
 
 
-def _of_padding(padding: torch.Tensor, batch: int) -> dict[str, Any]:
-    """padding [B or 1, S], True for tokens: lengths where the tokens come first, else a mask of keys."""
+def _of_padding(padding: torch.Tensor) -> dict[str, Any]:
+    """padding [B, S], True for tokens: lengths where the tokens come first, else a mask of keys."""
     lengths = padding.sum(-1)
     if bool((lengths == padding.shape[1]).all()):
         return {}
     if bool((padding == (torch.arange(padding.shape[1]) < lengths[:, None])).all()):
-        return {"key_lengths": lengths.expand(batch)}
+        return {"key_lengths": lengths}
     return {"mask": padding[:, None, None, :]}

@@ -16,7 +16,7 @@ from phasor.transformers._attention import attention_forward
 from phasor.transformers._masks import position_mask
 
 NAME = "phasor"
-VERSIONS = ">=5.22,<5.23"  # of transformers; python/tests_torch/transformers runs with these
+VERSIONS = ">=5.22,<5.23"  # of transformers; python/tests_torch/test_transformers_*.py run with them
 _FIRST, _BEYOND = (5, 22), (5, 23)
 
 
