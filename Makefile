@@ -5,6 +5,7 @@ VENV := build/goldens-venv
 PEERS_VENV := build/peers-venv
 PYTHON_VENV := build/python-venv
 PYTHON := $(CURDIR)/$(PYTHON_VENV)/bin/python
+TORCH_VENV := build/torch-venv
 
 # $(call configure,PRESET), $(call build,PRESET[,TARGET]), $(call check,PRESET). Configuring is silent but for
 # warnings and errors; ninja uses all cores by itself.
@@ -14,12 +15,13 @@ check = $(build) && ctest --preset $(1) --parallel $(JOBS) --progress
 
 # The Python package from the release build: its extension is built with all else, so nothing is compiled twice.
 configure_python = $(configure) -DPHASOR_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(PYTHON)
+# $(call install_python,INTERPRETER): into the environment of that one.
 install_python = cmake --install build/release --component python >/dev/null \
-  --prefix "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+  --prefix "$$($(1) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test python bench bench-peers lint goldens sanitize clang fuzz clean
+.PHONY: help demo test test-torch python bench bench-peers lint goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -35,8 +37,14 @@ test: $(PYTHON_VENV)/made ## Build everything and run all tests
 	@scripts/packages test
 	@$(call configure_python,release)
 	@$(call check,release)
-	@$(install_python)
+	@$(call install_python,$(PYTHON))
 	$(PYTHON) -m pytest --quiet python/tests
+
+test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.torch (downloads torch)
+	@$(call configure_python,release)
+	@cmake --build --preset release --target _phasor
+	@$(call install_python,$(TORCH_VENV)/bin/python)
+	$(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch
 
 python: ## Install the Python package into a fresh environment, as a user does, and import it
 	@scripts/packages python
@@ -49,6 +57,13 @@ $(PYTHON_VENV)/made: python/requirements.txt
 	@scripts/packages python
 	@test -x $(PYTHON) || python3 -m venv $(PYTHON_VENV)
 	$(PYTHON) -m pip install --quiet --requirement $<
+	@touch $@
+
+# What its tests need beside torch.
+$(TORCH_VENV)/made: python/requirements-torch.txt
+	@scripts/packages python
+	@test -x $(TORCH_VENV)/bin/python || python3 -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
 bench: ## Measure the speed of the kernels on this machine

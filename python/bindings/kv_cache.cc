@@ -131,8 +131,8 @@ void bind_kv_cache(nb::module_& module) {
       .def_prop_ro("capacity", [](const Cache& cache) { return cache.config().capacity; })
       .def_prop_ro("channels", [](const Cache& cache) { return cache.config().channels; })
       .def_prop_ro("value_channels", [](const Cache& cache) { return cache.config().value_channels; })
-      .def_prop_ro("keys", [](nb::object self) { return nb::cast<const Cache&>(self).keys(self); })
-      .def_prop_ro("values", [](nb::object self) { return nb::cast<const Cache&>(self).values(self); });
+      .def_prop_ro("keys", [](nb::handle self) { return nb::cast<const Cache&>(self).keys(self); })
+      .def_prop_ro("values", [](nb::handle self) { return nb::cast<const Cache&>(self).values(self); });
 }
 
 }  // namespace phasor::python

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -66,12 +67,12 @@ class Qwen3RotaryEmbedding(nn.Module):
 
     inv_freq: torch.Tensor
 
+    attention_scaling: float
+
     def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.config = config
-        self.rope = rope_of(config)
-        self.rope_type = self.rope.type
-        self.attention_scaling = self.rope.attention_scaling
+        self.rope_type = rope_of(config).type
         self.rope_init_fn = ROPE_INIT_FUNCTIONS[self.rope_type]
         inv_freq, self.attention_scaling = self.rope_init_fn(config, device)
         self.register_buffer("inv_freq", inv_freq, persistent=False)
@@ -108,22 +109,19 @@ def rope_of(config: Any) -> Rope:
     return Rope.from_config(given)
 
 
-def _init_function(rope_type: str) -> Callable[..., tuple[torch.Tensor, float]]:
-    def frequencies(
-        config: Any, device: torch.device | str | None = None, seq_len: int | None = None
-    ) -> tuple[torch.Tensor, float]:
-        rope = rope_of(config)
-        if rope.type != rope_type:
-            raise ValueError(f"[ROPE_INIT_FUNCTIONS] config: rope_type {rope.type}, expected {rope_type}")
-        inv_freq, scaling = rope._config.frequencies(seq_len or 0)
-        return torch.from_numpy(inv_freq).to(device, torch.float32), scaling
-
-    return frequencies
+def _frequencies(
+    rope_type: str, config: Any, device: torch.device | str | None = None, seq_len: int | None = None
+) -> tuple[torch.Tensor, float]:
+    rope = rope_of(config)
+    if rope.type != rope_type:
+        raise ValueError(f"[ROPE_INIT_FUNCTIONS] config: rope_type {rope.type}, expected {rope_type}")
+    inv_freq, scaling = rope._config.frequencies(seq_len or 0)
+    return torch.from_numpy(inv_freq).to(device, torch.float32), scaling
 
 
 # By rope_type: (config, device, seq_len) -> (inv_freq, attention_scaling).
 ROPE_INIT_FUNCTIONS = {
-    name: _init_function(name)
+    name: functools.partial(_frequencies, name)
     for name in ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "ntk")
 }
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from phasor import _phasor
+from phasor._errors import with_argument_names
 from phasor._rotary import Pairing, RotaryTable
 from phasor.torch._devices import has_kernels
 from phasor.torch._rotary import apply_rotary
@@ -76,6 +77,7 @@ def rotate_plainly(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairin
     return turned.to(x.dtype)
 
 
+@with_argument_names
 def apply_rotary_pos_emb(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -84,36 +86,35 @@ def apply_rotary_pos_emb(
     position_ids: torch.Tensor | None = None,
     unsqueeze_dim: int = 1,
 ) -> Any:
-    """q cos + rotate_half(q) sin, and k likewise: (q, k) turned. Also apply_rotary_pos_emb(x, cos, sin), which gives x turned.
+    """q cos + rotate_half(q) sin, and k likewise: (q, k) turned.
 
-    q: [B, H, T, D] (or [B, T, H, D] with unsqueeze_dim=2); k: the same with its own heads.
-    cos, sin: [B, T, D], [T, D], or with as many dimensions as q. Their halves must be equal, else ValueError: an
-        adjacent-pair table here would change the length of vectors. Of D/2 channels: adjacent pairs.
-    position_ids: rows of cos and sin [length, D] to take, [B, T].
-    unsqueeze_dim: where cos and sin get the dimension of heads.
+    q: [B, H, T, D] with cos [B, T, D] or [1, 1, T, D]; or [B, T, H, D] with cos [B, T, D] and unsqueeze_dim=2, or with
+        cos [T, D]. k: the same with its own heads.
+    cos, sin: their halves must be equal, else ValueError: an adjacent-pair table here would change the length of vectors. Of
+        D/2 channels: adjacent pairs.
+    position_ids: [B, T], rows of cos and sin [length, D] to take.
+    unsqueeze_dim: where cos and sin of fewer dimensions than q get that of heads.
+
+    Also apply_rotary_pos_emb(x, cos, sin), which gives x turned: x [..., T, D], cos [T, D] or any that broadcasts with it.
     """
     if sin is None:
-        return _turned(q, k, cos, position_ids, unsqueeze_dim)
-    return tuple(_turned(x, cos, sin, position_ids, unsqueeze_dim) for x in (q, k))
-
-
-def _turned(
-    x: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    position_ids: torch.Tensor | None,
-    unsqueeze_dim: int,
-) -> torch.Tensor:
-    table = table_of(cos, sin, x.shape[-1])
+        table = table_of(k, cos, q.shape[-1])
+        return _turned(q, table.cos, table.sin, table.pairing)
+    table = table_of(cos, sin, q.shape[-1])
     cos, sin = table.cos, table.sin
     if position_ids is not None and cos.dim() == 2:
         cos, sin = cos[position_ids], sin[position_ids]
-    if cos.dim() < x.dim() and cos.dim() > 1:
+    if cos.dim() < q.dim():
         cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return _turned(q, cos, sin, table.pairing), _turned(k, cos, sin, table.pairing)
+
+
+def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
+    """By the kernel where it knows the layout, else in plain torch. cos and sin broadcast with x."""
     tokens = _token_dimension(x, cos)
     if tokens is None or not has_kernels(x) or x.dtype not in _TYPES or cos.requires_grad or sin.requires_grad:
-        return rotate_plainly(x, cos, sin, table.pairing)
-    rows = RotaryTable(_rows(cos, tokens), _rows(sin, tokens), table.pairing)
+        return rotate_plainly(x, cos, sin, pairing)
+    rows = RotaryTable(_rows(cos, tokens), _rows(sin, tokens), pairing)
     if tokens == 2:
         return apply_rotary(x, rows)
     return apply_rotary(x.transpose(1, 2), rows).transpose(1, 2)
