@@ -46,7 +46,7 @@ def test_compiled_with_a_static_cache():
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_oss"])
 def test_several_tokens_after_a_cache(name, static):
-    """A prompt in three pieces: logits of eager without a cache, also where the window has left the first keys behind."""
+    """A prompt in three pieces: logits of eager without a cache, also where the window has left keys behind."""
     given = batch("left", tokens=14)
     expected = make(name)(**given, use_cache=False).logits
     model = make(name, "phasor")

@@ -30,7 +30,7 @@ def test_models_with_attention_of_their_own_raise(name):
     model_class, config_of = OTHERS[name]
     config = config_of()
     config._attn_implementation = "phasor"
-    with pytest.raises(ValueError, match=rf'attn_implementation: "phasor" for {model_class.__name__}, expected "eager"'):
+    with pytest.raises(ValueError, match=f'attn_implementation: "phasor" for {model_class.__name__}, expected "eager"'):
         model_class(config)
 
 
@@ -73,7 +73,7 @@ def test_versions():
 
 def eager_run(change, reason, **arguments):
     """A model that leaves attention to its eager function: logits beside those of eager."""
-    given = inputs("gemma2", "right")  # on the left, eager itself gives NaN in float64
+    given = inputs("gemma2", None)  # eager itself gives NaN for padding in float64
     expected = change(make("gemma2"))(**given, **arguments)
     with recorded_calls() as calls, pytest.warns(UserWarning, match=reason):
         output = change(make("gemma2", "phasor"))(**given, **arguments)
@@ -83,9 +83,8 @@ def eager_run(change, reason, **arguments):
 
 
 def test_weights_come_from_eager():
-    output, expected = eager_run(
-        lambda model: model, "Gemma2Attention runs its eager attention, not phasor: output_attentions", output_attentions=True
-    )
+    text = "Gemma2Attention runs its eager attention, not phasor: output_attentions"
+    output, expected = eager_run(lambda model: model, text, output_attentions=True)
     assert len(output.attentions) == LAYERS
     assert_close(output.attentions, expected.attentions)
 
@@ -110,7 +109,8 @@ def test_another_device_goes_to_eager():
 
 def test_whole_numbers_as_a_mask_go_to_eager():
     model, given = make("llama", "phasor"), inputs("llama", None)
-    mask = torch.zeros(3, 1, 12, 12, dtype=torch.int64).masked_fill(~torch.ones(12, 12, dtype=torch.bool).tril(), -10000)
+    hidden = ~torch.ones(12, 12, dtype=torch.bool).tril()
+    mask = torch.zeros(3, 1, 12, 12, dtype=torch.int64).masked_fill(hidden, -10000)
     with pytest.warns(UserWarning, match="the mask is int64"):
         logits = model(given["input_ids"], attention_mask=mask).logits
     assert_close(logits, make("llama")(**given).logits, rtol=1e-4, atol=1e-4)

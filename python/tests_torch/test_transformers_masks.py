@@ -21,7 +21,7 @@ FUNCTIONS = {
     "prefix": (hf.or_masks(hf.causal_mask_function, lambda b, h, q, k: k < 2), True),
     "packed": (
         hf.and_masks(
-            hf.causal_mask_function, hf.packed_sequence_mask_function(torch.tensor([[0, 0, 1, 1, 1, 2, 2, 2, 2, 2]] * B))
+            hf.causal_mask_function, hf.packed_sequence_mask_function(torch.tensor([[0, 0, 1, 1, 1, 2, 2, 2]] * B))
         ),
         True,
     ),

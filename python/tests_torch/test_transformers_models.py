@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -31,7 +32,8 @@ def test_logits_and_gradients_are_those_of_eager(name, padding):
     assert_close(logits, expected, rtol=1e-4, atol=1e-4)
     assert gradients.keys() == expected_gradients.keys()
     for key, gradient in gradients.items():
-        assert_close(gradient, expected_gradients[key], rtol=1e-4, atol=1e-4, msg=lambda text, key=key: f"{key}: {text}")
+        text = functools.partial("{}: {}".format, key)
+        assert_close(gradient, expected_gradients[key], rtol=1e-4, atol=1e-4, msg=text)
 
 
 @pytest.mark.parametrize("padding", [None, "left", "right"])
@@ -155,7 +157,7 @@ def test_dropout_follows_the_seed_and_stops_in_evaluation():
 
 
 def test_dropout_keeps_the_mean():
-    """The output of the first layer's attention is linear in its weights: its mean over seeds is that without dropout."""
+    """The output of attention is linear in its weights: the mean over seeds is that without dropout."""
     model, given = make("llama", "phasor", attention_dropout=0.2, num_hidden_layers=1), inputs("llama", "left")
     seen = []
     model.model.layers[0].self_attn.register_forward_hook(lambda module, args, output: seen.append(output[0].detach()))

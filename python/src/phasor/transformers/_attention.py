@@ -30,7 +30,7 @@ def attention_forward(
 
     attention_mask: what position_mask gave, or any tensor that broadcasts to [B, H, T, S]: bool (True attends) or added
         to scores. None with is_causal (by default the module's): query i sees the keys j <= i, as sdpa has it.
-    softcap, s_aux (sinks [H]), position_bias (added to scores, [1 or B, H, T, S]): as eager functions of models have them.
+    softcap, s_aux (sinks [H]), position_bias (added to scores, [1 or B, H, T, S]): as eager has them.
     sliding_window and all else in `others` is not read: the mask has it.
     """
     if others.get("cache") is not None:
@@ -43,7 +43,8 @@ def attention_forward(
     if reason is not None:
         given = {"softcap": softcap, "s_aux": s_aux, "position_bias": position_bias, **others}
         mask = _causal_mask(query, key) if causal else added(attention_mask, query.dtype)
-        return _eager(module, reason)(
+        eager = _eager(module, reason)
+        result: tuple[torch.Tensor, torch.Tensor | None] = eager(
             module,
             query,
             key,
@@ -53,6 +54,7 @@ def attention_forward(
             dropout=dropout,
             **{name: value for name, value in given.items() if value is not None},
         )
+        return result
     options = _seen(attention_mask, query.shape[2], key.shape[2])
     if causal:
         options = {"causal": True, "query_offset": 0}
@@ -81,7 +83,7 @@ def _seen(mask: torch.Tensor | None, queries: int, keys: int) -> dict[str, Any]:
 
 
 def _with_bias(options: dict[str, Any], bias: torch.Tensor) -> dict[str, Any]:
-    """`mask` becomes the bias; a mask that was there goes to key_bias, or when it has rows of queries, into the bias."""
+    """`mask` becomes the bias; what was there goes to key_bias, or, where it has rows of queries, into the bias."""
     mask = options.get("mask")
     if mask is None:
         return {**options, "mask": bias}

@@ -16,8 +16,8 @@ from phasor.transformers._patterns import Pattern, pattern_of
 class PositionMask(torch.Tensor):
     """The mask [B, 1, T, S] that eager attention adds to scores, as options of phasor.torch.attention.
 
-    It goes through the model in a mask's place. phasor reads `options`; for anybody else it is the eager mask: any operation
-    on it makes that first. So code of a model that changes the mask, or adds it to scores, stays right.
+    It goes through the model in a mask's place. phasor reads `options`; for anybody else it is the eager mask: any
+    operation on it makes that first. So code of a model that changes the mask, or adds it to scores, stays right.
     """
 
     options: dict[str, Any]

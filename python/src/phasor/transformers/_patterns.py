@@ -1,7 +1,7 @@
 """What transformers' mask functions mean, in phasor's options.
 
-transformers describes who sees whom by a function of indices, put together from a few of its own. Those are known here by
-their code; what they hold (a window's size) is read from their closures. Any other function has no pattern.
+transformers describes who sees whom by a function of indices, put together from a few of its own. Those are known here
+by their code; what they hold (a window's size) is read from their closures. Any other function has no pattern.
 """
 
 from __future__ import annotations
@@ -45,17 +45,14 @@ def _all_of(functions: tuple[Any, ...]) -> Pattern | None:
         part = pattern_of(function)
         if part is None:
             return None
-        for name, value in zip(Pattern._fields, part):
-            if value is None or value is False:
-                continue
-            if name != "causal" and getattr(whole, name) is not None:
-                return None  # two windows: rare enough for a dense mask
-            whole = whole._replace(**{name: value})
+        if any(a is not None and b is not None for a, b in zip(whole[1:], part[1:])):
+            return None  # two windows: rare enough for a dense mask
+        whole = Pattern(whole.causal or part.causal, *(b if a is None else a for a, b in zip(whole[1:], part[1:])))
     return whole
 
 
 # The code that a function of transformers gives its results -> what its closure means.
-_READERS = {
+_READERS: dict[Any, Any] = {
     masking_utils.and_masks(masking_utils.causal_mask_function).__code__: _all_of,
     masking_utils.sliding_window_overlay(1).__code__: lambda size: Pattern(left=size),
     masking_utils.sliding_window_bidirectional_overlay(1).__code__: lambda size: Pattern(left=size + 1, right=size + 1),

@@ -45,7 +45,7 @@ def _check_version(version: str) -> None:
 
 
 def _refuse_others() -> None:
-    """transformers takes any registered name for any model; one that never calls the function would run on unnoticed."""
+    """transformers takes a registered name for any model; one that never calls the function would run on unnoticed."""
     choose, change = PreTrainedModel.get_correct_attn_implementation, PreTrainedModel.set_attn_implementation
 
     @functools.wraps(choose)
@@ -73,9 +73,9 @@ def check_model(model: type) -> None:
             return
         if issubclass(part, PreTrainedModel) and not _calls_interface(part):
             raise ValueError(
-                f'[register] attn_implementation: "{NAME}" for {model.__name__}, expected "eager" or "sdpa": it computes '
-                "attention in code of its own, not through transformers' attention interface. Where only a part of a "
-                f'model does, name the others: attn_implementation={{"text_config": "{NAME}"}}'
+                f'[register] attn_implementation: "{NAME}" for {model.__name__}, expected "eager" or "sdpa": it '
+                "computes attention in code of its own, not through transformers' attention interface. Where only a part of "
+                f'a model does, name the others: attn_implementation={{"text_config": "{NAME}"}}'
             )
 
 
