@@ -41,6 +41,7 @@ test: $(PYTHON_VENV)/made ## Build everything and run all tests
 	$(PYTHON) -m pytest --quiet python/tests
 
 test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.torch (downloads torch)
+	@scripts/packages test
 	@$(call configure_python,release)
 	@cmake --build --preset release --target _phasor
 	@$(call install_python,$(TORCH_VENV)/bin/python)

@@ -1,7 +1,7 @@
 """A learned score bias, trained on the CPU: each head finds out at which distance to look.
 
-The task: the output at token i is the input at token i - 3. Without positions attention cannot do it; a bias by distance,
-one number for each head and distance, learns it. FlexAttention has no gradient for such a bias on CPUs.
+The task: the output at token i is the input at token i - 3. Without positions attention cannot do it; a bias by
+distance, one number for each head and distance, learns it. FlexAttention has no gradient for such a bias on CPUs.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""Attention weights as pictures: the same q and k, plain, rotated, with ALiBi, and in a window. Writes attention_weights.png,
-or the file given as the first argument."""
+"""Attention weights as pictures: the same q and k, plain, rotated, with ALiBi, and in a window. Writes
+attention_weights.png, or the file given as the first argument."""
 
 import sys
 

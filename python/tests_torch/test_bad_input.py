@@ -32,7 +32,11 @@ CASES = [
     ({"sinks": torch.zeros(5)}, ValueError, "sinks: "),
     ({"sinks": torch.zeros(4, dtype=torch.float64)}, TypeError, "sinks: float64, expected float32"),
     ({"k_rotary": (TABLE.cos, TABLE.sin)}, TypeError, "k_rotary: tuple, expected a RotaryTable"),
-    ({"k_rotary": TABLE, "q_rotary": ADJACENT}, ValueError, "k_rotary: pairing half, expected adjacent as q_rotary has"),
+    (
+        {"k_rotary": TABLE, "q_rotary": ADJACENT},
+        ValueError,
+        "k_rotary: pairing half, expected adjacent as q_rotary has",
+    ),
     ({"q_rotary": SHORT}, ValueError, "q_rotary: "),
     ({"window": (1, 2, 3)}, ValueError, "window: "),
     ({"window": -1}, ValueError, r"window: \(-1, "),
@@ -90,3 +94,11 @@ class Elsewhere(torch.Tensor):
 def test_another_device():
     with pytest.raises(TypeError, match=r"\[attention\] k: on device cuda, expected the CPU's memory"):
         phasor.torch.attention(Q, K.as_subclass(Elsewhere), K)
+    away = torch.zeros(4).as_subclass(Elsewhere)
+    table = phasor.RotaryTable(away, away, "half")
+    options = {"mask": away, "sinks": away, "query_offset": away, "key_lengths": away, "k_rotary": table}
+    for name, value in options.items():
+        with pytest.raises(TypeError, match=rf"\[attention\] {name}: on device cuda, expected the CPU's memory"):
+            phasor.torch.attention(Q, K, K, **{name: value})
+    with pytest.raises(TypeError, match=r"\[w2_attention\] tau: on device cuda"):
+        phasor.torch.w2_attention(Q, K, K, Q, K, K, tau=away)

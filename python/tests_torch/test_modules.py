@@ -50,13 +50,17 @@ def compare(module, twin, inputs, call, call_twin):
     exact_gradients = torch.autograd.grad(exact_loss, [*(exact_parameters[n] for n in names), *doubles])
     for name, our, true in zip([*names, *(f"input {i}" for i in range(len(inputs)))], gradients, exact_gradients):
         assert true.abs().max() > 0, name
-        torch.testing.assert_close(our.double(), true, rtol=1e-4, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            our.double(), true, rtol=1e-4, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 MASKS = {
     "none": None,
     "causal": torch.full((19, 19), -math.inf).triu(1),
-    "padding": torch.zeros(2, 1, 1, 19).masked_fill(torch.arange(19) > torch.tensor([18, 11])[:, None, None, None], -math.inf),
+    "padding": torch.zeros(2, 1, 1, 19).masked_fill(
+        torch.arange(19) > torch.tensor([18, 11])[:, None, None, None], -math.inf
+    ),
 }
 
 

@@ -7,6 +7,7 @@ import phasor
 import phasor.torch
 import pytest
 import torch
+from phasor import _phasor
 
 B, H, G, T, S, D, E = 2, 4, 2, 9, 13, 16, 12
 
@@ -218,12 +219,25 @@ def test_layouts():
     torch.testing.assert_close(ours, phasor.torch.attention(q, q, q, mask=mask))
 
 
+def test_nothing_is_copied(monkeypatch):
+    seen = []
+    forward = _phasor.attention_forward
+
+    def watched(*arguments, **options):
+        seen.extend(_phasor.address(x) for x in (*arguments[:3], options["mask"]))
+        return forward(*arguments, **options)
+
+    monkeypatch.setattr(_phasor, "attention_forward", watched)
+    q, k, v = normal(2, T, H, D).transpose(1, 2), normal(2, G, T, D)[:, :, 1:], normal(2, G, T, D)[:, :, 1:]
+    mask = normal(T, T - 1)
+    phasor.torch.attention(q, k, v, mask=mask)
+    assert seen == [x.data_ptr() for x in (q, k, v, mask)]
+
+
 def test_ragged_batches():
     q, k, v = (normal(1, H, 12, D) for _ in range(3))
     ours = phasor.torch.attention(q, k, v, cumulative_lengths=[0, 5, 12], causal=True)
-    parts = [
-        phasor.torch.attention(*(x[:, :, a:b] for x in (q, k, v)), causal=True) for a, b in ((0, 5), (5, 12))
-    ]
+    parts = [phasor.torch.attention(*(x[:, :, a:b] for x in (q, k, v)), causal=True) for a, b in ((0, 5), (5, 12))]
     torch.testing.assert_close(ours, torch.cat(parts, 2))
     pairs = torch.tensor([0, 5, 12])
     assert torch.equal(ours, phasor.torch.attention(q, k, v, cumulative_lengths=(pairs, pairs), causal=True))

@@ -56,7 +56,10 @@ def test_second_run_of_document_004():
         assert abs((turned[0, 0, 0] @ turned[0, 0, position]).item() - printed) < 2e-5
     assert f"{(q.norm(dim=-1) - turned.norm(dim=-1)).abs().max():.3f}" == "0.487"
 
-    with pytest.raises(ValueError, match=r"\[apply_rotary_pos_emb\] cos: a table for adjacent pairs, .* expected equal halves: pairing half"):
+    with pytest.raises(
+        ValueError,
+        match=r"\[apply_rotary_pos_emb\] cos: a table for adjacent pairs, .* expected equal halves: pairing half",
+    ):
         apply_rotary_pos_emb(q, k, cos, sin)
     for right in (
         apply_rotary_pos_emb(q, k, *(torch.cat((t, t), -1).expand(2, 16, 128) for t in (angles.cos(), angles.sin()))),
@@ -140,7 +143,9 @@ def test_generate_rope_embeddings():
     assert cos.shape == sin.shape == (4096, 32) and cos.dtype is torch.bfloat16
     exact = phasor.Rope(64, pairing="adjacent").table(torch.arange(4096))
     torch.testing.assert_close(cos.float(), exact.cos, rtol=0, atol=0.004)  # no collision of positions above 256
-    torch.testing.assert_close(phasor.torch.generate_rope_embeddings(9, 64, base=500.0)[1][8, 0], torch.tensor(8.0).sin())
+    torch.testing.assert_close(
+        phasor.torch.generate_rope_embeddings(9, 64, base=500.0)[1][8, 0], torch.tensor(8.0).sin()
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,14 +206,18 @@ def test_additive_encodings():
     learned(x).sum().backward()
     assert torch.equal(learned.embedding.weight.grad, torch.full((40, 32), 2.0))
     sinusoidal = phasor.torch.SinusoidalPositionalEncoding(32, max_len=10)  # longer than it was made for
-    torch.testing.assert_close(sinusoidal(x) - x, torch.from_numpy(phasor.sinusoidal(40, 32)).expand(2, -1, -1), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        sinusoidal(x) - x, torch.from_numpy(phasor.sinusoidal(40, 32)).expand(2, -1, -1), rtol=0, atol=1e-6
+    )
     with pytest.raises(ValueError, match="dim"):
         phasor.torch.SinusoidalPositionalEncoding(33)
     alibi = phasor.torch.ALiBi(8)
     assert alibi.slopes.tolist() == [2.0**-i for i in range(1, 9)]
     q = torch.randn(2, 8, 6, 16)
     scores = alibi(q @ q.mT / 4)
-    torch.testing.assert_close(torch.softmax(scores, -1) @ q, phasor.torch.attention(q, q, q, alibi_slopes=alibi.slopes))
+    torch.testing.assert_close(
+        torch.softmax(scores, -1) @ q, phasor.torch.attention(q, q, q, alibi_slopes=alibi.slopes)
+    )
     causal = phasor.torch.ALiBi(8, causal=True)(q @ q.mT / 4)
     torch.testing.assert_close(
         torch.softmax(causal, -1) @ q, phasor.torch.attention(q, q, q, alibi_slopes=alibi.slopes, causal=True)

@@ -4,9 +4,9 @@
     out = phasor.torch.scaled_dot_product_attention(query, key, value, is_causal=True)   # as torch's
     out = phasor.torch.attention(q, k, v, causal=True, window=256, alibi_slopes=slopes)  # with all that phasor has
 
-Functions: attention, w2_attention, apply_rotary, scaled_dot_product_attention. Modules and functions in the forms models
-have them: StandardAttentionWithRoPE, W2TransformerBlock, Qwen3RotaryEmbedding, apply_rotary_pos_emb and others. The modules
-also work on other devices, in plain torch; the functions are the CPU's.
+Functions: attention, w2_attention, apply_rotary, scaled_dot_product_attention. Modules and functions in the forms that
+models have: StandardAttentionWithRoPE, W2TransformerBlock, Qwen3RotaryEmbedding, apply_rotary_pos_emb and others. The
+modules also work on other devices, in plain torch; the functions are the CPU's.
 """
 
 from phasor.torch._attention import attention

@@ -10,7 +10,7 @@ from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import autocast, check_tensors, empty_like, empty_output
-from phasor.torch._learned import LearnedGradients, by_option, fake_gradients
+from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import (
     Recorded,
     below_autograd,
@@ -18,7 +18,7 @@ from phasor.torch._library import (
     first_only,
     records_gradient,
 )
-from phasor.torch._options import LEARNED, SCHEMA, TENSORS, Options, pack, with_contiguous_rows
+from phasor.torch._options import LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -99,35 +99,43 @@ def _backward_fake(
 
 
 class _Attention(Recorded):
+    """q, k, v and the learned options are arguments, since they get gradients; all options come as one more."""
+
     name = "attention"
 
     @staticmethod
     def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, with_weights: bool, *options: Any
+        ctx: Any,
+        options: tuple[Any, ...],
+        with_weights: bool,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        *_: Any,
     ) -> Tensors:
         with below_autograd():
             out, lse, weights = _forward(q, k, v, True, with_weights, *options)
-        ctx.save_for_backward(q, k, v, out, lse, *options[:TENSORS])
-        ctx.numbers = options[TENSORS:]
+        ctx.saved = Saved(ctx, (q, k, v, out, lse), options)
         ctx.mark_non_differentiable(weights)
         ctx.set_materialize_grads(False)
         return out, lse, weights
 
     @staticmethod
     def backward(ctx: Any, grad_out: Any, grad_lse: Any, _: Any) -> Any:
-        q, k, v, out, lse, *tensors = ctx.saved_tensors
+        tensors, options = ctx.saved.restore(ctx.saved_tensors)
         if grad_out is None:
-            grad_out = torch.zeros_like(out)
-        wanted = ctx.needs_input_grad[4 : 4 + len(LEARNED)]
-        gradients = _backward_autograd(q, k, v, out, lse, grad_out, grad_lse, wanted, *tensors, *ctx.numbers)
-        return (*gradients[:3], None, *by_option(gradients[3:], wanted))
+            grad_out = torch.zeros_like(tensors[3])
+        wanted = ctx.needs_input_grad[5:]
+        gradients = _backward_autograd(*tensors, grad_out, grad_lse, wanted, *options)
+        return (None, None, *gradients[:3], *only_wanted(gradients[3:], wanted))
 
 
 def _forward_autograd(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, with_lse: bool, with_weights: bool, *options: Any
 ) -> Any:
-    if records_gradient(q, k, v, *options[: len(LEARNED)]):
-        return _Attention.call(q, k, v, with_weights, *options)
+    learned = options[: len(LEARNED)]
+    if records_gradient(q, k, v, *learned):
+        return _Attention.call(options, with_weights, q, k, v, *learned)
     with below_autograd():
         return _forward(q, k, v, with_lse, with_weights, *options)
 
@@ -186,15 +194,16 @@ def attention(
 
         score(i, j) = cap(scale * rotate(q_i) . rotate(k_j)) + key_bias(j) + relative_bias(j - p_i) + mask(i, j)
 
-    q: [B, H, T, D]; k: [B, G, S, D]; v: [B, G, S, E], float32, bfloat16 or float16, on the CPU. The options are those of
-        phasor.attention. Gradients go to q, k, v, and to mask (a float one, summed over the dimensions it is broadcast
-        in), key_bias, relative_bias, alibi_slopes and sinks where they require them; also from lse, not from weights.
+    q: [B, H, T, D]; k: [B, G, S, D]; v: [B, G, S, E], float32, bfloat16 or float16, on the CPU. The options are those
+        of phasor.attention. Gradients go to q, k, v, and to mask (a float one, summed over the dimensions it is
+        broadcast in), key_bias, relative_bias, alibi_slopes and sinks where they require them; also from lse, not from
+        weights.
     seed: of dropout; None draws one from torch's generator: each call drops others, and torch.manual_seed repeats them.
 
     Returns out [B, H, T, E]; with return_lse or return_weights a tuple (out, lse, weights) of those asked for.
 
-    Tensors are not copied, except: one whose last dimension is not contiguous is made so; biases of the half types become
-    float32; under autocast q, k and v are cast to its type, as torch's scaled_dot_product_attention does it.
+    Tensors are not copied, except: one whose last dimension is not contiguous is made so; biases of the half types
+    become float32; under autocast q, k and v are cast to its type, as torch's scaled_dot_product_attention does it.
     Works under torch.compile (fullgraph), autocast and activation checkpointing. Not under vmap, and there is no second
     derivative: both raise NotImplementedError.
     """

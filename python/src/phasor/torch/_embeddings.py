@@ -18,8 +18,8 @@ class RotaryEmbedding(nn.Module):
 
         angle(position, i) = position * base^(-2i/dim)
 
-    dim: channels of a head; max_position_embeddings: how many positions are computed in advance. More are added when asked
-    for, exactly.
+    dim: channels of a head; max_position_embeddings: how many positions are computed in advance. More are added when
+    asked for, exactly.
     """
 
     inv_freq: torch.Tensor
@@ -57,12 +57,12 @@ class RotaryEmbedding(nn.Module):
 class Qwen3RotaryEmbedding(nn.Module):
     """cos and sin by a model's config, as Hugging Face's Qwen3 makes them: all rope types, half-split pairs.
 
-    config: an object with hidden_size, num_attention_heads, head_dim (optional), max_position_embeddings, rope_theta and
-        rope_scaling (None, or a dict with `rope_type` or the old `type`), or with rope_parameters; a transformers config;
-        or a dict of these.
+    config: an object with hidden_size, num_attention_heads, head_dim (optional), max_position_embeddings, rope_theta
+        and rope_scaling (None, or a dict with `rope_type` or the old `type`), or with rope_parameters; a transformers
+        config; or a dict of these.
 
-    `inv_freq` [R/2] and `attention_scaling` are those of the original length; for dynamic and longrope, frequencies follow
-    the longest position of each call.
+    `inv_freq` [R/2] and `attention_scaling` are those of the original length; for dynamic and longrope, frequencies
+    follow the longest position of each call.
     """
 
     inv_freq: torch.Tensor
@@ -140,9 +140,7 @@ class RotaryPositionalEncoding(nn.Module):
         """(q, k) turned, or q alone; the first token stands at `offset`."""
         cos, sin = self.tables(q.new_empty(0, dtype=torch.float32), seq_len=offset + self._tokens(q, k))
         cos, sin = cos[0, 0, offset:], sin[0, 0, offset:]
-        turned = [
-            apply_rotary_pos_emb(x, cos[: x.shape[-2]], sin[: x.shape[-2]]) for x in (q, k) if x is not None
-        ]
+        turned = [apply_rotary_pos_emb(x, cos[: x.shape[-2]], sin[: x.shape[-2]]) for x in (q, k) if x is not None]
         return turned[0] if k is None else tuple(turned)
 
     @staticmethod

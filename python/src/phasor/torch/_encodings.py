@@ -22,8 +22,8 @@ class LearnedPositionalEncoding(nn.Module):
         tokens, max_len = x.shape[-2], self.embedding.num_embeddings
         if tokens > max_len:
             raise ValueError(
-                f"[LearnedPositionalEncoding] x: {tokens} tokens, expected at most max_len {max_len}: a learned table has no "
-                "rows beyond it"
+                f"[LearnedPositionalEncoding] x: {tokens} tokens, expected at most max_len {max_len}: a learned "
+                "table has no rows beyond it"
             )
         return x + self.embedding.weight[:tokens]
 

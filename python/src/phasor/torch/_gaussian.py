@@ -58,8 +58,8 @@ class W2FeedForward(nn.Module):
 class W2Attention(nn.Module):
     """Wasserstein-2 attention with projections: scores are -(|q_mu - k_mu|^2 + |q_sigma - k_sigma|^2) / (|tau| + 1e-6).
 
-    q_mu and k_mu are turned by position, sigma = exp(log_sigma / 2) is not: log_sigma is the log of the variance. The same
-    weights average v_mu and v_log_sigma. tau is one learnable number, at first 1.
+    q_mu and k_mu are turned by position, sigma = exp(log_sigma / 2) is not: log_sigma is the log of the variance. The
+    same weights average v_mu and v_log_sigma. tau is one learnable number, at first 1.
 
     config: has hidden_size, divisible by num_attention_heads.
     """
@@ -87,8 +87,8 @@ class W2Attention(nn.Module):
     ) -> Tensors:
         """(out_mu, out_log_sigma), [B, T, hidden_size] each, from streams of that shape.
 
-        rotary_emb_outputs: cos and sin of RotaryEmbedding, [1, 1, T, head_dim] (or [B, T, head_dim]); their halves must be
-            equal. Tables of head_dim / 2 are for adjacent pairs.
+        rotary_emb_outputs: cos and sin of RotaryEmbedding, [1, 1, T, head_dim] (or [B, T, head_dim]); their halves must
+            be equal. Tables of head_dim / 2 are for adjacent pairs.
         attention_mask: broadcast to [B, H, T, T]. bool: True attends; else added to scores.
         is_causal: a token sees itself and those before it.
         """
@@ -101,7 +101,7 @@ class W2Attention(nn.Module):
 
     def _heads(self, projection: str, x: torch.Tensor) -> torch.Tensor:
         projected: torch.Tensor = getattr(self, projection)(x)
-        return projected.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return projected.view(*x.shape[:-1], self.num_heads, self.head_dim).transpose(1, 2)
 
     def _joined(self, projection: str, out: torch.Tensor) -> torch.Tensor:
         return getattr(self, projection)(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
@@ -122,8 +122,8 @@ class W2Attention(nn.Module):
         """By torch's attention on both streams side by side.
 
         Terms that all keys of a row share cancel in the softmax, so with T = |tau| + eps the scores are
-        (2/T) (q_mu.k_mu + q_sigma.k_sigma) - (|k_mu|^2 + |k_sigma|^2)/T: a dot product and a bias for each key. The mean key
-        is subtracted first, which changes no distance and keeps digits.
+        (2/T) (q_mu.k_mu + q_sigma.k_sigma) - (|k_mu|^2 + |k_sigma|^2)/T: a dot product and a bias for each key. The
+        mean key is subtracted first, which changes no distance and keeps digits.
         """
         cos, sin = (x[:, None] if x.dim() == 3 else x for x in (table.cos, table.sin))
         q_mu, k_mu = (rotate_plainly(x, cos, sin, table.pairing) for x in mu[:2])

@@ -10,8 +10,7 @@ def check_tensors(**tensors: torch.Tensor) -> None:
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
-        if not (tensor.is_cpu or tensor.is_meta):
-            raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
+        check_device(name, tensor)
         if tensor.layout is not torch.strided or tensor.is_nested:
             raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
         if tensor.dtype not in (torch.float32, torch.bfloat16, torch.float16):
@@ -19,6 +18,11 @@ def check_tensors(**tensors: torch.Tensor) -> None:
             raise TypeError(f"{name}: {given}, expected float32, bfloat16 or float16")
         if tensor.dim() != 4:
             raise ValueError(f"{name}: shape {list(tensor.shape)}, expected 4 dimensions")
+
+
+def check_device(name: str, tensor: torch.Tensor) -> None:
+    if not (tensor.is_cpu or tensor.is_meta):
+        raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
 
 
 def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -1,7 +1,7 @@
 """How an operator of phasor is registered with torch.
 
-An operator is a schema and four functions: on the CPU, on fake tensors (shapes only: torch.compile), under autograd, and
-under vmap, where all raise. Calls cost a few microseconds, where torch.library.custom_op takes some forty.
+An operator is a schema and four functions: on the CPU, on fake tensors (shapes only: torch.compile), under autograd,
+and under vmap, where all raise. Calls cost a few microseconds, where torch.library.custom_op takes some forty.
 """
 
 from __future__ import annotations

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from phasor import _options
 from phasor._biases import RelativeBias
 from phasor._rotary import RotaryTable
+from phasor.torch._inputs import check_device
+
+if TYPE_CHECKING:
+    from phasor import _phasor
 
 # Each line of the class below, as torch's schema language has it.
 SCHEMA = (
@@ -49,11 +53,11 @@ class Options(NamedTuple):
     softcap: float
     dropout: float
 
-    def lowered(self, queries: int, keys: int) -> dict[str, Any]:
+    def lowered(self, queries: int, keys: int) -> _phasor.Options:
         """As the C++ functions take them. Rows that are not contiguous are copied."""
         pairing: Any = self.pairing
         bounded = self.window_left is not None or self.window_right is not None
-        options = _options.low_level(
+        return _options.low_level(
             queries,
             keys,
             scale=self.scale,
@@ -75,7 +79,22 @@ class Options(NamedTuple):
             dropout=self.dropout,
             seed=None if self.seed is None else int(self.seed) % 2**64,
         )
-        return dict(options)
+
+
+class Saved:
+    """Options in the context of an autograd function: tensors where torch wants to have them, the rest beside them."""
+
+    def __init__(self, ctx: Any, tensors: tuple[torch.Tensor, ...], options: tuple[Any, ...]) -> None:
+        self._first, self._numbers = len(tensors), options[TENSORS:]
+        self._given = [i for i in range(TENSORS) if options[i] is not None]
+        ctx.save_for_backward(*tensors, *[options[i] for i in self._given])
+
+    def restore(self, saved: tuple[torch.Tensor, ...]) -> tuple[tuple[torch.Tensor, ...], tuple[Any, ...]]:
+        """The tensors and the options, from ctx.saved_tensors."""
+        given: list[torch.Tensor | None] = [None] * TENSORS
+        for i, tensor in zip(self._given, saved[self._first :]):
+            given[i] = tensor
+        return saved[: self._first], (*given, *self._numbers)
 
 
 def pack(
@@ -103,7 +122,8 @@ def pack(
     if window is not None:
         left, right = _options._window(window)
     if cumulative_lengths is not None:
-        query_starts, key_starts = (_whole_numbers(x) for x in _options._starts(cumulative_lengths))
+        starts = _options._starts(cumulative_lengths)
+        query_starts, key_starts = (_whole_numbers("cumulative_lengths", x) for x in starts)
     if relative_bias is not None:
         if alibi_slopes is not None:
             raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
@@ -127,8 +147,8 @@ def pack(
         q_sin,
         k_cos,
         k_sin,
-        None if query_offset is None else _whole_numbers(query_offset),
-        None if key_lengths is None else _whole_numbers(key_lengths),
+        None if query_offset is None else _whole_numbers("query_offset", query_offset),
+        None if key_lengths is None else _whole_numbers("key_lengths", key_lengths),
         query_starts,
         key_starts,
         _drawn(seed) if dropout else None,
@@ -154,6 +174,7 @@ def _added(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """What is added to scores is float32; the half types are cast."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
+    check_device(name, tensor)
     if tensor.dtype is torch.float32 or (tensor.dtype is torch.bool and name == "mask"):
         return tensor
     if tensor.dtype is torch.bfloat16 or tensor.dtype is torch.float16:
@@ -169,13 +190,16 @@ def rotary_tensors(name: str, table: RotaryTable | None) -> tuple[Any, Any]:
     if not isinstance(table, RotaryTable):
         raise TypeError(f"{name}: {type(table).__name__}, expected a RotaryTable")
     cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
+    check_device(name, cos)
+    check_device(name, sin)
     if cos.requires_grad or sin.requires_grad:
         raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
     return cos, sin
 
 
-def _whole_numbers(numbers: Any) -> torch.Tensor:
+def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
     if isinstance(numbers, torch.Tensor):
+        check_device(name, numbers)
         return numbers
     if isinstance(numbers, (int, torch.SymInt)):
         return torch.full((1,), numbers, dtype=torch.int64)

@@ -64,8 +64,8 @@ def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False
     table: of T rows, or [B, T, R/2]; channels from R on stay as they are. cos and sin get no gradient.
     transpose: turn back.
 
-    x is copied only where its last dimension is not contiguous. Attention can do this while it reads q and k: give it the
-    table as q_rotary and k_rotary.
+    x is copied only where its last dimension is not contiguous. Attention can do this while it reads q and k: give it
+    the table as q_rotary and k_rotary.
     """
     check_tensors(x=x)
     if not isinstance(table, RotaryTable):

@@ -1,7 +1,7 @@
-"""Rotation by bare cos and sin, as the models' own functions do it: rotate_half, apply_rotary_pos_emb, LLaMA's complex form.
+"""Rotation by bare cos and sin, as models do it: rotate_half, apply_rotary_pos_emb, LLaMA's complex form.
 
-A bare table does not say which channels are pairs. Tables as wide as the head (Hugging Face) hold each angle twice and are
-for the half-split pairs (i, i + D/2): their halves must be equal. Tables of half the width are for adjacent pairs.
+A bare table does not say which channels are pairs. Tables as wide as the head (Hugging Face) hold each angle twice and
+are for the half-split pairs (i, i + D/2): their halves must be equal. Tables of half the width are for adjacent pairs.
 """
 
 from __future__ import annotations
@@ -90,12 +90,13 @@ def apply_rotary_pos_emb(
 
     q: [B, H, T, D] with cos [B, T, D] or [1, 1, T, D]; or [B, T, H, D] with cos [B, T, D] and unsqueeze_dim=2, or with
         cos [T, D]. k: the same with its own heads.
-    cos, sin: their halves must be equal, else ValueError: an adjacent-pair table here would change the length of vectors. Of
-        D/2 channels: adjacent pairs.
+    cos, sin: their halves must be equal, else ValueError: an adjacent-pair table here would change the length of
+        vectors. Of D/2 channels: adjacent pairs.
     position_ids: [B, T], rows of cos and sin [length, D] to take.
     unsqueeze_dim: where cos and sin of fewer dimensions than q get that of heads.
 
-    Also apply_rotary_pos_emb(x, cos, sin), which gives x turned: x [..., T, D], cos [T, D] or any that broadcasts with it.
+    Also apply_rotary_pos_emb(x, cos, sin), which gives x turned: x [..., T, D], cos [T, D] or any that broadcasts with
+    it.
     """
     if sin is None:
         table = table_of(k, cos, q.shape[-1])
@@ -156,7 +157,9 @@ def apply_rotary_emb(xq: torch.Tensor, xk: torch.Tensor, freqs_cis: torch.Tensor
     xq: [B, T, H, D]; xk: [B, T, G, D]; freqs_cis: complex [T, D/2] from precompute_freqs_cis.
     """
     if not freqs_cis.is_complex():
-        raise TypeError(f"[apply_rotary_emb] freqs_cis: {freqs_cis.dtype}, expected complex, as precompute_freqs_cis gives")
+        raise TypeError(
+            f"[apply_rotary_emb] freqs_cis: {freqs_cis.dtype}, expected complex, as precompute_freqs_cis gives"
+        )
     if freqs_cis.shape != (xq.shape[1], xq.shape[-1] // 2):
         raise ValueError(
             f"[apply_rotary_emb] freqs_cis: shape {list(freqs_cis.shape)}, "

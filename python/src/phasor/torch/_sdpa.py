@@ -19,8 +19,8 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """As torch's function of this name, with its signature and rules:
 
-    query: [..., H, T, D]; key: [..., G, S, D]; value: [..., G, S, E], of 3 or more dimensions. G = H, or with enable_gqa
-        a divisor of H.
+    query: [..., H, T, D]; key: [..., G, S, D]; value: [..., G, S, E], of 3 or more dimensions. G = H, or with
+        enable_gqa a divisor of H.
     attn_mask: bool (True attends) or float (added), right-aligned with [..., H, T, S]; a float one gets a gradient.
     is_causal: query i sees the keys j <= i, counted from the top left also where T is not S. Not beside attn_mask.
     dropout_p: applied whenever it is not 0, as torch's; the seed comes from torch's generator.
@@ -51,9 +51,7 @@ def scaled_dot_product_attention(
 def _four_dimensional(name: str, x: torch.Tensor, outer: torch.Size) -> torch.Tensor:
     """[B, H, T, D], all outer dimensions being one, B."""
     if x.dim() < 3:
-        raise ValueError(
-            f"[scaled_dot_product_attention] {name}: shape {list(x.shape)}, expected 3 or more dimensions"
-        )
+        raise ValueError(f"[scaled_dot_product_attention] {name}: shape {list(x.shape)}, expected 3 or more dimensions")
     if x.shape[:-3] != outer:
         x = x.expand(*outer, *x.shape[-3:])
     return x if len(outer) == 1 else x.unsqueeze(0) if len(outer) == 0 else x.flatten(0, -4)

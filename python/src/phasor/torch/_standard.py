@@ -31,8 +31,8 @@ class StandardAttentionWithRoPE(nn.Module):
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         if self.head_dim % 2 != 0:
             raise ValueError(
-                f"[StandardAttentionWithRoPE] embed_dim: {embed_dim} gives heads of {self.head_dim} channels, expected an "
-                "even number"
+                f"[StandardAttentionWithRoPE] embed_dim: {embed_dim} gives heads of {self.head_dim} channels, "
+                "expected an even number"
             )
         self.dropout = dropout
         self.q_proj = nn.Linear(embed_dim, embed_dim)
@@ -52,10 +52,11 @@ class StandardAttentionWithRoPE(nn.Module):
         """out (B, Nq, D), and with return_attn the weights (B, H, Nq, Nk) after dropout, which carry no gradient.
 
         query: (B, Nq, D); key, value: (B, Nk, D).
-        rope_embeddings: cos and sin (length, D/H/2) of generate_rope_embeddings. Both queries and keys count from row 0.
-            Where length is less than Nq or Nk, the last row stands for all further positions, and a warning is given once.
-        attn_mask: broadcast to (B, H, Nq, Nk). bool: True attends; else added to scores, and NaN counts as 0, which is what
-            `(~keep) * float("-inf")` holds for tokens to keep. A query that sees no key gives weights 0.
+        rope_embeddings: cos and sin (length, D/H/2) of generate_rope_embeddings. Both queries and keys count from row
+            0. Where length is less than Nq or Nk, the last row stands for all further positions, and a warning is given
+            once.
+        attn_mask: broadcast to (B, H, Nq, Nk). bool: True attends; else added to scores, and NaN counts as 0, which is
+            what `(~keep) * float("-inf")` holds for tokens to keep. A query that sees no key gives weights 0.
         """
         if key.shape != value.shape:
             raise ValueError(
@@ -74,7 +75,7 @@ class StandardAttentionWithRoPE(nn.Module):
         return (out, weights) if return_attn else out
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return x.view(*x.shape[:-1], self.num_heads, self.head_dim).transpose(1, 2)
 
     def _table(self, rope_embeddings: Tensors, tokens: int) -> RotaryTable:
         cos, sin = rope_embeddings
@@ -94,8 +95,8 @@ class StandardAttentionWithRoPE(nn.Module):
 def _warn_of_short_table(length: int, tokens: int) -> None:
     """Python's warnings show each line of code once."""
     warnings.warn(
-        f"rope_embeddings has {length} rows for {tokens} tokens: its last row stands for all positions from {length} on, "
-        "which lose their order. generate_rope_embeddings(seq_len) of the longest input avoids it.",
+        f"rope_embeddings has {length} rows for {tokens} tokens: its last row stands for all positions from {length} "
+        "on, which lose their order. generate_rope_embeddings(seq_len) of the longest input avoids it.",
         stacklevel=4,
     )
 

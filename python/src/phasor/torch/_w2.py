@@ -9,22 +9,23 @@ import torch
 from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_tensors, empty_like, empty_output
-from phasor.torch._learned import LearnedGradients, by_option, fake_gradients
+from phasor.torch._inputs import autocast, check_device, check_tensors, empty_like, empty_output
+from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import Recorded, below_autograd, define, first_only, records_gradient
-from phasor.torch._options import LEARNED, SCHEMA, TENSORS, Options, pack, with_contiguous_rows
+from phasor.torch._options import LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
 
 Tensors = tuple[torch.Tensor, ...]
+Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 # The six streams, in the order of every function here.
 _STREAMS = (
     "Tensor q_mu, Tensor k_mu, Tensor v_mu, Tensor q_log_sigma, Tensor k_log_sigma, Tensor v_log_sigma, Tensor tau"
 )
 
 
-def _streams(tensors: Tensors) -> list[torch.Tensor]:
+def _streams(tensors: Tensors) -> Six:
     """As the C++ functions take them: q and k with standard deviations, exp(log_sigma / 2)."""
     q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma = (with_contiguous_rows(x) for x in tensors)
-    return [q_mu, k_mu, v_mu, _sigma(q_log_sigma), _sigma(k_log_sigma), v_log_sigma]
+    return q_mu, k_mu, v_mu, _sigma(q_log_sigma), _sigma(k_log_sigma), v_log_sigma
 
 
 def _sigma(log_sigma: torch.Tensor) -> torch.Tensor:
@@ -62,71 +63,73 @@ def _forward_fake(*arguments: Any) -> Tensors:
 
 
 def _backward_cpu(*arguments: Any) -> Tensors:
-    tensors, tau, (out_mu, out_log_sigma, lse), gradients_in = (
-        arguments[:6],
-        arguments[6],
-        arguments[7:10],
-        arguments[10:13],
-    )
+    tensors, tau, (out_mu, out_log_sigma, lse) = arguments[:6], arguments[6], arguments[7:10]
+    grad_mu, grad_log_sigma, grad_lse = (with_contiguous_rows(x) for x in arguments[10:13])
     wanted, eps, options = arguments[13], arguments[14], Options(*arguments[15:])
     lowered = options.lowered(tensors[0].shape[2], tensors[1].shape[2])
     learned = LearnedGradients(options, lowered, wanted)
     streams = _streams(tensors)
-    gradients = [empty_like(x) for x in tensors]
+    gradients = _empty_like_all(tensors)
     grad_tau = _phasor.w2_attention_backward(
         *streams,
         out_mu,
         out_log_sigma,
         lse,
-        *(with_contiguous_rows(x) for x in gradients_in),
+        grad_mu,
+        grad_log_sigma,
+        grad_lse,
         *gradients,
         tau=tau.item(),
         eps=eps,
         **learned.arguments,
         **lowered,
     )
-    for i in (3, 4):  # d sigma / d log_sigma = sigma / 2
-        gradients[i] = gradients[i].float().mul_(streams[i]).mul_(0.5).to(tensors[i].dtype)
+    for gradient, sigma in zip(gradients[3:5], streams[3:5]):  # d sigma / d log_sigma = sigma / 2
+        gradient.copy_(gradient.float().mul_(sigma).mul_(0.5))
     return (*gradients, torch.full_like(tau, grad_tau), *learned.finish())
+
+
+def _empty_like_all(tensors: Tensors) -> Six:
+    q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma = (empty_like(x) for x in tensors)
+    return q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma
 
 
 def _backward_fake(*arguments: Any) -> Tensors:
     streams, tau, wanted = arguments[:6], arguments[6], arguments[13]
-    gradients = [empty_like(x) for x in streams]
-    return (*gradients, torch.empty_like(tau), *fake_gradients(streams[0], wanted, arguments[15:]))
+    return (*_empty_like_all(streams), torch.empty_like(tau), *fake_gradients(streams[0], wanted, arguments[15:]))
 
 
 class _W2Attention(Recorded):
+    """The streams, tau and the learned options are arguments, since they get gradients; options are one more."""
+
     name = "w2_attention"
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensors:
-        inputs, (eps, with_weights), options = arguments[:7], arguments[7:9], arguments[9:]
+    def forward(ctx: Any, options: tuple[Any, ...], eps: float, with_weights: bool, *arguments: Any) -> Tensors:
+        inputs = arguments[:7]
         with below_autograd():
             out_mu, out_log_sigma, lse, weights = _forward(*inputs, eps, True, with_weights, *options)
-        ctx.save_for_backward(*inputs, out_mu, out_log_sigma, lse, *options[:TENSORS])
-        ctx.eps, ctx.numbers = eps, options[TENSORS:]
+        ctx.saved = Saved(ctx, (*inputs, out_mu, out_log_sigma, lse), options)
+        ctx.eps = eps
         ctx.mark_non_differentiable(weights)
         ctx.set_materialize_grads(False)
         return out_mu, out_log_sigma, lse, weights
 
     @staticmethod
     def backward(ctx: Any, grad_mu: Any, grad_log_sigma: Any, grad_lse: Any, _: Any) -> Any:
-        saved = ctx.saved_tensors
-        results, tensors = saved[:10], saved[10:]
-        grad_mu = torch.zeros_like(saved[7]) if grad_mu is None else grad_mu
-        grad_log_sigma = torch.zeros_like(saved[8]) if grad_log_sigma is None else grad_log_sigma
-        wanted = ctx.needs_input_grad[9 : 9 + len(LEARNED)]
-        gradients = _backward_autograd(
-            *results, grad_mu, grad_log_sigma, grad_lse, wanted, ctx.eps, *tensors, *ctx.numbers
-        )
-        return (*gradients[:7], None, None, *by_option(gradients[7:], wanted))
+        tensors, options = ctx.saved.restore(ctx.saved_tensors)
+        grad_mu = torch.zeros_like(tensors[7]) if grad_mu is None else grad_mu
+        grad_log_sigma = torch.zeros_like(tensors[8]) if grad_log_sigma is None else grad_log_sigma
+        wanted = ctx.needs_input_grad[10:]
+        gradients = _backward_autograd(*tensors, grad_mu, grad_log_sigma, grad_lse, wanted, ctx.eps, *options)
+        return (None, None, None, *gradients[:7], *only_wanted(gradients[7:], wanted))
 
 
 def _forward_autograd(*arguments: Any) -> Any:
     inputs, (eps, with_lse, with_weights), options = arguments[:7], arguments[7:10], arguments[10:]
-    if records_gradient(*inputs, *options[: len(LEARNED)]):
-        return _W2Attention.call(*inputs, eps, with_weights, *options)
+    learned = options[: len(LEARNED)]
+    if records_gradient(*inputs, *learned):
+        return _W2Attention.call(options, eps, with_weights, *inputs, *learned)
     with below_autograd():
         return _forward(*inputs, eps, with_lse, with_weights, *options)
 
@@ -186,9 +189,10 @@ def w2_attention(
 ) -> Tensors:
     """phasor.w2_attention with gradients: attention between diagonal Gaussians N(mu, diag(sigma^2)),
 
-        score(i, j) = -(|R q_mu_i - R k_mu_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + eps),   sigma = exp(log_sigma / 2)
+        score(i, j) = -(|R q_mu_i - R k_mu_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + eps)
 
-    where log_sigma is the log of the VARIANCE and R the rotation of the means (q_rotary, k_rotary).
+    where sigma = exp(log_sigma / 2), log_sigma is the log of the VARIANCE, and R is the rotation of the means (q_rotary
+    and k_rotary).
 
     q_mu, q_log_sigma: [B, H, T, D]; k_mu, k_log_sigma: [B, G, S, D]; v_mu, v_log_sigma: [B, G, S, E].
     tau: a number, or a tensor of one element, which then gets a gradient.
@@ -228,6 +232,7 @@ def w2_attention(
 def _temperature(tau: torch.Tensor | float) -> torch.Tensor:
     if not isinstance(tau, torch.Tensor):
         return torch.full((), tau, dtype=torch.float64)
+    check_device("tau", tau)
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(f"tau: shape {list(tau.shape)} of {tau.dtype}, expected one floating-point number")
     return tau
