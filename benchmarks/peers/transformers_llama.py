@@ -13,15 +13,16 @@ import compare
 import phasor
 import phasor.transformers
 
-TOKENS = 1024
 CONFIG = {"vocab_size": 8192, "hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 8,
-          "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": TOKENS}
+          "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 4096}
 PEER = "sdpa"
 
 
 class Prefill:
     """What generate does with a prompt: fill a cache, logits of the last token."""
-    name = "prefill"
+
+    def __init__(self, tokens):
+        self.name, self.tokens = "prefill", tokens
 
     @torch.inference_mode()
     def call(self, model, tokens):
@@ -30,7 +31,9 @@ class Prefill:
 
 class Training:
     """Forward, loss and backward."""
-    name = "training step"
+
+    def __init__(self, tokens):
+        self.name, self.tokens = "training step", tokens
 
     def call(self, model, tokens):
         model.zero_grad()
@@ -59,13 +62,13 @@ class Side:
 
 def measure(case, rounds, progress):
     progress.begin(case)
-    tokens = torch.randint(CONFIG["vocab_size"], (1, TOKENS), generator=torch.Generator().manual_seed(1))
+    tokens = torch.randint(CONFIG["vocab_size"], (1, case.tokens), generator=torch.Generator().manual_seed(1))
     sides = [Side(name, case, tokens) for name in ("phasor", PEER)]
     difference = compare.largest_difference(*(side.results() for side in sides))
     if not difference <= compare.TOLERANCE:
         raise compare.Failure(f"{case.name}: results of phasor and {PEER} differ by {difference:.1e}")
     seconds = compare.take_turns(case, sides, rounds, progress)
-    return {"case": f"{case.name}, 8 layers, hidden 512, T{TOKENS}", "peer": f"torch {PEER.upper()}",
+    return {"case": f"{case.name}, 8 layers, hidden 512, T{case.tokens}", "peer": f"torch {PEER.upper()}",
             "ours": seconds["phasor"], "theirs": seconds[PEER], "difference": difference}
 
 
@@ -78,7 +81,7 @@ def main():
     torch.set_num_threads(options.threads)
     phasor.set_num_threads(options.threads)
     phasor.transformers.register()
-    cases = [Prefill(), Training()]
+    cases = [Prefill(1024), Training(1024), Prefill(4096)]
     progress = compare.Progress(2 * options.rounds * len(cases))
     rows = [measure(case, options.rounds, progress) for case in cases]
     progress.clear()

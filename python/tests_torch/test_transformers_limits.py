@@ -44,6 +44,34 @@ def test_and_cannot_be_changed_to_it(name):
     assert model.config._attn_implementation == before
 
 
+def test_models_are_loaded_with_it(tmp_path):
+    make("llama").save_pretrained(tmp_path / "llama")
+    model = hf.AutoModelForCausalLM.from_pretrained(tmp_path / "llama", attn_implementation="phasor")
+    with recorded_calls() as calls:
+        model(**inputs("llama", None))
+    assert len(calls) == LAYERS
+    model_class, config_of = OTHERS["bloom"]
+    model_class(config_of()).save_pretrained(tmp_path / "bloom")
+    with pytest.raises(ValueError, match='attn_implementation: "phasor" for Bloom'):
+        hf.AutoModelForCausalLM.from_pretrained(tmp_path / "bloom", attn_implementation="phasor")
+
+
+def test_a_part_of_a_model():
+    """The vision model has attention of its own; the language model has not."""
+    vision = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "output_channels": 8, "mlp_dim": 16}
+    text = {**_SMALL, "model_type": "qwen2", "intermediate_size": 32, "num_key_value_heads": 2}
+
+    def config(implementation):
+        return hf.GotOcr2Config(vision_config=vision, text_config=text, attn_implementation=implementation)
+
+    with pytest.raises(ValueError, match='attn_implementation: "phasor" for GotOcr2'):
+        hf.GotOcr2ForConditionalGeneration(config("phasor"))
+    model = hf.GotOcr2ForConditionalGeneration(config({"text_config": "phasor"}))
+    with recorded_calls() as calls:
+        model(torch.arange(3, 9)[None])
+    assert len(calls) == 1
+
+
 def test_a_model_can_be_changed_and_changed_back():
     model, given = make("llama"), inputs("llama", "left")
     model.set_attn_implementation("phasor")

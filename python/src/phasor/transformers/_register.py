@@ -28,8 +28,7 @@ def register() -> None:
     _check_version(transformers.__version__)
     ALL_ATTENTION_FUNCTIONS.register(NAME, attention_forward)
     ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, position_mask)
-    if not hasattr(PreTrainedModel.set_attn_implementation, "__wrapped__"):
-        _refuse_others()
+    _refuse_others()
 
 
 def _check_version(version: str) -> None:
@@ -44,6 +43,7 @@ def _check_version(version: str) -> None:
         )
 
 
+@functools.cache  # once a process
 def _refuse_others() -> None:
     """transformers takes a registered name for any model; one that never calls the function would run on unnoticed."""
     choose, change = PreTrainedModel.get_correct_attn_implementation, PreTrainedModel.set_attn_implementation
@@ -74,8 +74,8 @@ def check_model(model: type) -> None:
         if issubclass(part, PreTrainedModel) and not _calls_interface(part):
             raise ValueError(
                 f'[register] attn_implementation: "{NAME}" for {model.__name__}, expected "eager" or "sdpa": it '
-                "computes attention in code of its own, not through transformers' attention interface. Where only a part of "
-                f'a model does, name the others: attn_implementation={{"text_config": "{NAME}"}}'
+                "computes attention in code of its own, not through transformers' attention interface. Where only a "
+                f'part of a model does, name the others: attn_implementation={{"text_config": "{NAME}"}}'
             )
 
 
