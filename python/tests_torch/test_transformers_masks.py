@@ -94,6 +94,13 @@ def test_for_anybody_else_it_is_the_eager_mask():
     assert mask.detach().options is mask.options
 
 
+def test_on_other_devices_it_is_a_plain_tensor():
+    arguments = {"batch_size": 1, "q_length": 3, "kv_length": 8, "mask_function": hf.causal_mask_function}
+    mask = position_mask(**arguments, q_offset=1, device="meta")
+    assert type(mask) is torch.Tensor and mask.is_meta and mask.is_floating_point()
+    assert mask.shape == (1, 1, 3, 8)
+
+
 def test_an_offset_that_counts_on_is_read_at_once():
     """As the one of a static cache, before attention has run."""
     offset = torch.tensor(2)

@@ -78,7 +78,8 @@ def position_mask(
         "device": device,
         **others,
     }
-    if is_tracing(attention_mask) or is_tracing(q_offset):  # a compiled graph takes plain tensors
+    # A compiled graph takes plain tensors; on other devices attention will be eager's.
+    if torch.device(device).type != "cpu" or is_tracing(attention_mask) or is_tracing(q_offset):
         return added(sdpa_mask(**arguments), dtype)
     # A static cache counts on in the tensor it gave us.
     arguments["q_offset"] = q_offset = int(q_offset)

@@ -84,7 +84,8 @@ def _calls_interface(model: Any) -> bool:
 
     Files with no attention at all put other models together; those are asked themselves.
     """
-    names = vars(sys.modules[model.__module__])
+    file = sys.modules.get(model.__module__)
+    names = {} if file is None else vars(file)
     if any(value is ALL_ATTENTION_FUNCTIONS for value in names.values()):
         return bool(
             model._supports_sdpa
