@@ -41,7 +41,7 @@ test: $(PYTHON_VENV)/made ## Build everything and run all tests
 	@$(call install_python,$(PYTHON))
 	$(PYTHON) -m pytest --quiet python/tests
 
-test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.torch (downloads torch)
+test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.torch and phasor.transformers (downloads torch)
 	@scripts/packages test
 	@$(call configure_python,release)
 	@cmake --build --preset release --target _phasor
@@ -81,12 +81,16 @@ bench: ## Measure the speed of the kernels on this machine
 	@$(call build,bench)
 	build/bench/benchmarks/phasor_bench
 
-bench-peers: ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's table
+bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's tables
 	@scripts/packages bench-peers
 	@$(call build,bench,benchmarks/phasor_case)
 	@test -x $(PEERS_VENV)/bin/python || python3 -m venv $(PEERS_VENV)
 	$(PEERS_VENV)/bin/pip install --quiet --requirement benchmarks/peers/requirements.txt
 	$(PEERS_VENV)/bin/python benchmarks/peers/compare.py --write
+	@$(call configure_python,release)
+	@cmake --build --preset release --target _phasor
+	@$(call install_python,$(PEERS_VENV)/bin/python)
+	$(PEERS_VENV)/bin/python benchmarks/peers/transformers_llama.py --write
 
 lint: $(PYTHON_VENV)/made ## Check format, static analysis, types, scripts and links
 	@scripts/packages lint

@@ -18,6 +18,7 @@ PRINTED = {
     "qwen3_rope.py": "refused: [apply_rotary_pos_emb] cos: a table for adjacent pairs",
     "learned_bias.py": "distance each head looks at: [-3, -3]",
     "plot_weights.py": "written: ",
+    "transformers_llama.py": "same tokens: True",
 }
 
 
