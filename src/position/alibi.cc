@@ -6,10 +6,17 @@
 #include <cstdlib>
 #include <utility>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 
 namespace phasor {
+
+static void fields(auto& archive, Is<AlibiConfig> auto& of) {
+  archive("causal", of.causal);
+  archive("learnable", of.learnable);
+}
+
 namespace {
 
 std::vector<Parameter> alibi_parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
@@ -95,6 +102,8 @@ constinit const Encoding kAlibi{
       return std::string(alibi.causal ? "causal" : "symmetric") + " linear bias with " +
              (alibi.learnable ? "learnable" : "fixed") + " slopes";
     },
+    .to_json = settings_to_json<AlibiConfig>,
+    .from_json = settings_from_json<AlibiConfig>,
 };
 
 }  // namespace phasor

@@ -6,10 +6,20 @@
 #include <string>
 #include <utility>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 
 namespace phasor {
+
+static void fields(auto& archive, Is<T5Config> auto& of) {
+  archive("buckets", of.buckets);
+  archive("max_distance", of.max_distance);
+  archive("bidirectional", of.bidirectional);
+}
+
+static void fields(auto& archive, Is<RelativeConfig> auto& of) { archive("max_distance", of.max_distance); }
+
 namespace {
 
 // Both encodings read a trainable table by distance; they differ in which entry a head and a distance read.
@@ -133,6 +143,8 @@ constinit const Encoding kT5{
       return std::to_string(t5.buckets) + (t5.bidirectional ? " bidirectional" : " causal") +
              " buckets up to distance " + std::to_string(t5.max_distance);
     },
+    .to_json = settings_to_json<T5Config>,
+    .from_json = settings_from_json<T5Config>,
 };
 
 constinit const Encoding kRelative{
@@ -163,6 +175,8 @@ constinit const Encoding kRelative{
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned bias for distances up to " + std::to_string(config.as<RelativeConfig>().max_distance);
     },
+    .to_json = settings_to_json<RelativeConfig>,
+    .from_json = settings_from_json<RelativeConfig>,
 };
 
 }  // namespace phasor
