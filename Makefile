@@ -102,6 +102,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers and safetens
 	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" "safetensors==0.8.*" numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
 	$(VENV)/bin/python tests/golden/make_models.py
+	$(VENV)/bin/python tests/golden/make_pretrained.py
 	$(VENV)/bin/python tests/golden/make_safetensors.py
 
 clean: ## Remove everything that was built

@@ -27,6 +27,8 @@
 #include "phasor/layers/w2_feed_forward.h"
 #include "phasor/layers/weight.h"
 #include "phasor/layers/workspace.h"
+#include "phasor/models/decoder.h"
+#include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
 #include "phasor/position/alibi.h"
 #include "phasor/position/encoding.h"

@@ -45,7 +45,7 @@ class BackwardRun {
   void Run() {
     const int64_t group = call_.group();
     for (int64_t h = 0; h < group; h++) {
-      const std::vector<detail::QueryBlock> blocks =
+      const detail::List<detail::QueryBlock> blocks =
           detail::query_blocks(*task_.sequence, task_.key_head * group + h, backward_.queries_of_a_block);
       for (size_t i = 0; i < blocks.size(); i++)
         if (ChunkOf(static_cast<int64_t>(i)) == task_.chunk) RunBlock(blocks[i]);
@@ -231,9 +231,9 @@ std::int64_t chunks_of(const AttentionCall& call) {
   return std::clamp<std::int64_t>(call.queries * call.group() / kLeastQueries, 1, std::max<std::int64_t>(wanted, 1));
 }
 
-std::vector<BackwardTask> make_tasks(const AttentionCall& call, const BackwardOutput& output, std::int64_t chunks) {
+List<BackwardTask> make_tasks(const AttentionCall& call, const BackwardOutput& output, std::int64_t chunks) {
   const auto group = static_cast<std::size_t>(call.group());
-  std::vector<BackwardTask> tasks;
+  List<BackwardTask> tasks;
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t g = 0; g < call.key_heads; g++)
       for (std::int64_t c = 0; c < chunks; c++) {
@@ -247,7 +247,7 @@ std::vector<BackwardTask> make_tasks(const AttentionCall& call, const BackwardOu
   return tasks;
 }
 
-void add_key_bias(const std::vector<BackwardTask>& tasks, const TensorView<float, 3>& gradient) {
+void add_key_bias(const List<BackwardTask>& tasks, const TensorView<float, 3>& gradient) {
   fill_zero(gradient);
   for (const BackwardTask& task : tasks) {
     const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
@@ -258,10 +258,10 @@ void add_key_bias(const std::vector<BackwardTask>& tasks, const TensorView<float
 }
 
 // Rows [group][columns] of the tasks, added to rows of a gradient [H, columns].
-void add_by_head(const std::vector<BackwardTask>& tasks, std::vector<double> BackwardTask::*part, std::int64_t group,
+void add_by_head(const List<BackwardTask>& tasks, List<double> BackwardTask::*part, std::int64_t group,
                  const TensorView<float, 2>& gradient) {
   const auto columns = static_cast<std::size_t>(gradient.shape[1]);
-  std::vector<double> sums(static_cast<std::size_t>(gradient.shape[0]) * columns);
+  List<double> sums(static_cast<std::size_t>(gradient.shape[0]) * columns);
   for (const BackwardTask& task : tasks) {
     const std::size_t first = static_cast<std::size_t>(task.key_head * group) * columns;
     for (std::size_t i = 0; i < (task.*part).size(); i++) sums[first + i] += (task.*part)[i];
@@ -279,7 +279,7 @@ void backward(const AttentionCall& call, const BackwardInput& input, const Backw
   const std::int64_t chunks = chunks_of(call);
   GradientRows k(output.k, chunks), v(output.v, chunks);
   const BackwardJob backward_job{&job, &input, &output, &k, &v, queries_of_a_block};
-  std::vector<BackwardTask> tasks = make_tasks(call, output, chunks);
+  List<BackwardTask> tasks = make_tasks(call, output, chunks);
   run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
     PHASOR_DISPATCH(RunBackwardTask)(backward_job, tasks[static_cast<std::size_t>(i)]);
   });

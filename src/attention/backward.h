@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "job.h"
 #include "scratch.h"
@@ -34,7 +33,7 @@ class GradientRows {
   bool in_place_;  // the first chunk is summed in the output itself
   Scratch scratch_;
   TensorView<float, 4> first_;
-  std::vector<TensorView<float, 4>> others_;
+  List<TensorView<float, 4>> others_;
 };
 
 // The queries of all heads of one key head of one sequence, or a chunk of them. Gradients that several tasks share
@@ -42,9 +41,9 @@ class GradientRows {
 struct BackwardTask {
   const Sequence* sequence = nullptr;
   std::int64_t key_head = 0, chunk = 0, chunks = 1;
-  std::vector<float> key_bias{};        // [S of the tensor]
-  std::vector<double> relative_bias{};  // [group][span]
-  std::vector<double> sinks{};          // [group]
+  List<float> key_bias{};        // [S of the tensor]
+  List<double> relative_bias{};  // [group][span]
+  List<double> sinks{};          // [group]
 };
 
 struct BackwardJob {

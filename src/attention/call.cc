@@ -36,8 +36,8 @@ void check_inputs(const char* function, const AnyView& q, const AnyView& k, cons
                " heads of q of shape ", shape_text(q.shape));
 }
 
-std::vector<Sequence> dense_sequences(const AnyView& q, const AnyView& k) {
-  std::vector<Sequence> sequences;
+List<Sequence> dense_sequences(const AnyView& q, const AnyView& k) {
+  List<Sequence> sequences;
   for (std::int64_t b = 0; b < q.shape[0]; b++)
     sequences.push_back({.batch = b, .queries = q.shape[2], .keys = k.shape[2]});
   return sequences;
@@ -50,8 +50,8 @@ void check_starts(const char* function, const char* name, std::span<const std::i
   PHASOR_CHECK(std::ranges::is_sorted(starts), function, name, ": descends, expected cumulative lengths");
 }
 
-std::vector<Sequence> ragged_sequences(const char* function, const AnyView& q, const AnyView& k,
-                                       const AttentionOptions& options) {
+List<Sequence> ragged_sequences(const char* function, const AnyView& q, const AnyView& k,
+                                const AttentionOptions& options) {
   const auto query_starts = options.query_starts, key_starts = options.key_starts;
   PHASOR_CHECK(q.shape[0] == 1, function, "query_starts: given with q of shape ", shape_text(q.shape),
                ", expected a batch of 1");
@@ -59,7 +59,7 @@ std::vector<Sequence> ragged_sequences(const char* function, const AnyView& q, c
   check_starts(function, "key_starts", key_starts, k.shape[2]);
   PHASOR_CHECK(query_starts.size() == key_starts.size(), function, "key_starts: ", key_starts.size(),
                " numbers, expected ", query_starts.size(), " as query_starts has");
-  std::vector<Sequence> sequences;
+  List<Sequence> sequences;
   for (std::size_t s = 0; s + 1 < query_starts.size(); s++)
     sequences.push_back({.first_query = query_starts[s],
                          .queries = query_starts[s + 1] - query_starts[s],
@@ -69,7 +69,7 @@ std::vector<Sequence> ragged_sequences(const char* function, const AnyView& q, c
 }
 
 // Offsets first (their default looks at all keys), then lengths.
-void place_sequences(const char* function, const AttentionOptions& options, std::vector<Sequence>& sequences) {
+void place_sequences(const char* function, const AttentionOptions& options, List<Sequence>& sequences) {
   const auto offsets = options.query_offsets, lengths = options.key_lengths;
   PHASOR_CHECK(offsets.size() <= 1 || offsets.size() == sequences.size(), function, "query_offsets: ", offsets.size(),
                " numbers, expected none, 1 or ", sequences.size(), ", one for each sequence");
@@ -171,8 +171,8 @@ void check_output(const char* function, const char* name, const AnyOutput& x, co
 }
 
 // Every output apart from every input, those of the options included, and every other output.
-void check_all_apart(const char* function, const AttentionCall& call, const std::vector<Extent>& outputs,
-                     std::vector<Extent> inputs) {
+void check_all_apart(const char* function, const AttentionCall& call, const List<Extent>& outputs,
+                     List<Extent> inputs) {
   const AttentionOptions& o = call.options;
   inputs.insert(inputs.end(), {extent("q", call.q), extent("k", call.k), extent("v", call.v), extent("mask", o.mask),
                                extent("visible", o.visible), extent("key_bias", o.key_bias)});

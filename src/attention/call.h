@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "phasor/attention/attention.h"
+#include "scratch.h"
 
 namespace phasor::detail {
 
@@ -54,7 +54,7 @@ struct AttentionCall {
   std::int64_t channels = 0, value_channels = 0;  // D, E
   double scale = 1.0;
   std::int64_t left = 0, right = 0;  // a query at p sees p - left < j < p + right; causal is right = 1
-  std::vector<Sequence> sequences;
+  List<Sequence> sequences;
   AttentionOptions options;
 
   std::int64_t group() const { return heads / key_heads; }

@@ -1,7 +1,6 @@
 #include "check_shapes.h"
 
 #include <cstdlib>
-#include <vector>
 
 namespace phasor::detail {
 namespace {
@@ -21,7 +20,7 @@ bool is_empty(const Extent& x) {
 
 // Two tensors of the same strides in some dimensions, as slices of one packed tensor have them.
 struct Interleaved {
-  std::vector<std::size_t> common;        // those dimensions, from the largest stride down
+  List<std::size_t> common;               // those dimensions, from the largest stride down
   std::int64_t reach_a = 1, reach_b = 1;  // elements from the first to the last along the others
 };
 

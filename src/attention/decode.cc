@@ -9,10 +9,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "simd/arena.h"
 #include "decode-inl.h"
 #include "rows.h"
 #include "scores-inl.h"
+#include "simd/arena.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -236,14 +236,14 @@ struct DecodeTask {
   std::int64_t chunk;
 };
 
-const float* key_bias_of(const Tensor<float, 3>& key_bias, const Sequence& sequence, std::int64_t key_head) {
-  if (key_bias.size() == 0) return nullptr;
+const float* key_bias_of(const ScratchZeros<float, 3>& key_bias, const Sequence& sequence, std::int64_t key_head) {
+  if (key_bias.empty()) return nullptr;
   return &key_bias(key_bias.shape()[0] == 1 ? 0 : sequence.batch, key_bias.shape()[1] == 1 ? 0 : key_head,
                    sequence.first_key);
 }
 
-std::vector<DecodeGroup> make_groups(const AttentionCall& call, const Tensor<float, 3>& key_bias) {
-  std::vector<DecodeGroup> groups(call.sequences.size() * static_cast<std::size_t>(call.key_heads));
+List<DecodeGroup> make_groups(const AttentionCall& call, const ScratchZeros<float, 3>& key_bias) {
+  List<DecodeGroup> groups(call.sequences.size() * static_cast<std::size_t>(call.key_heads));
   std::size_t i = 0;
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t key_head = 0; key_head < call.key_heads; key_head++) {
@@ -267,11 +267,11 @@ std::span<float> shared_scratch(std::int64_t floats) {
   return {memory.data(), static_cast<std::size_t>(floats)};
 }
 
-std::vector<DecodeTask> make_tasks(const DecodeJob& job, std::vector<DecodeGroup>& groups) {
+List<DecodeTask> make_tasks(const DecodeJob& job, List<DecodeGroup>& groups) {
   std::int64_t size = 0;
   for (const DecodeGroup& group : groups) size += group.chunks * job.partial_size(group.slots);
   float* memory = shared_scratch(size).data();
-  std::vector<DecodeTask> tasks;
+  List<DecodeTask> tasks;
   for (DecodeGroup& group : groups) {
     if (group.slots == 0) continue;
     group.partials = memory;
@@ -333,9 +333,9 @@ bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
 
 void decode(const AttentionCall& call, const ForwardOutput& output) {
   const DecodeJob job{&call, &output};
-  const Tensor<float, 3> key_bias = key_bias_in_base_2(call.options.key_bias);
-  std::vector<DecodeGroup> groups = make_groups(call, key_bias);
-  const std::vector<DecodeTask> tasks = make_tasks(job, groups);
+  const ScratchZeros<float, 3> key_bias = key_bias_in_base_2(call.options.key_bias);
+  List<DecodeGroup> groups = make_groups(call, key_bias);
+  const List<DecodeTask> tasks = make_tasks(job, groups);
   run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
     const DecodeTask& task = tasks[static_cast<std::size_t>(i)];
     PHASOR_DISPATCH(RunDecodeChunk)(job, *task.group, task.chunk);

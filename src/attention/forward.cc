@@ -274,7 +274,7 @@ void forward(const AttentionCall& call, const ForwardOutput& output) {
   const std::int64_t queries = queries_of_a_block(call);
   const Job job(call, queries);
   const ForwardJob forward_job{&job, &output};
-  std::vector<QueryBlock> tasks;
+  List<QueryBlock> tasks;
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t head = 0; head < call.heads; head++)
       for (const QueryBlock& block : query_blocks(sequence, head, queries)) tasks.push_back(block);

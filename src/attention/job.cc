@@ -17,7 +17,7 @@ Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block)
       key_bias(key_bias_in_base_2(attention.options.key_bias)) {}
 
 const float* Job::key_bias_row(const QueryBlock& block) const {
-  if (key_bias.size() == 0) return nullptr;
+  if (key_bias.empty()) return nullptr;
   const std::int64_t b = key_bias.shape()[0] == 1 ? 0 : block.sequence->batch;
   const std::int64_t g = key_bias.shape()[1] == 1 ? 0 : block.head / call->group();
   return &key_bias(b, g, block.sequence->first_key);
@@ -38,8 +38,8 @@ std::int64_t multiplications_of(const AttentionCall& call) {
   return call.heads * pairs * (call.channels + call.value_channels * (call.second_v ? 2 : 1));
 }
 
-std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block) {
-  std::vector<QueryBlock> blocks;
+List<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block) {
+  List<QueryBlock> blocks;
   for (std::int64_t i = blocks_of(sequence.queries, queries_of_a_block) - 1; i >= 0; i--) {
     const std::int64_t first = i * queries_of_a_block;
     blocks.push_back({.sequence = &sequence,

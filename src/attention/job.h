@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "call.h"
 #include "keys.h"
@@ -24,7 +23,7 @@ struct QueryBlock {
 struct Job {
   const AttentionCall* call = nullptr;
   KeySource k, v, second_v;
-  Tensor<float, 3> key_bias;  // base 2
+  ScratchZeros<float, 3> key_bias;  // base 2
 
   Job(const AttentionCall& attention, std::int64_t queries_of_a_block);
 
@@ -40,6 +39,6 @@ void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task);
 std::int64_t multiplications_of(const AttentionCall& call);
 
 // The blocks of a head of a sequence, from the last: under a causal mask that is the one with most work.
-std::vector<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block);
+List<QueryBlock> query_blocks(const Sequence& sequence, std::int64_t head, std::int64_t queries_of_a_block);
 
 }  // namespace phasor::detail

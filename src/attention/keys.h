@@ -38,6 +38,6 @@ class KeySource {
 };
 
 // A key bias times log2(e), since softmax works in base 2. Lowest() of a mask stays finite, -infinity infinite.
-Tensor<float, 3> key_bias_in_base_2(const TensorView<const float, 3>& bias);
+ScratchZeros<float, 3> key_bias_in_base_2(const TensorView<const float, 3>& bias);
 
 }  // namespace phasor::detail

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "simd/arena.h"
 #include "call.h"
 #include "check_shapes.h"
 #include "phasor/core/check.h"
 #include "phasor/core/parallel.h"
 #include "rows.h"
+#include "simd/arena.h"
 
 namespace phasor {
 namespace {
@@ -42,11 +42,11 @@ void check_rotation(const RotaryView& rotation, const KvCacheConfig& config, std
 }
 
 // Of each sequence, and that they fit.
-std::vector<std::int64_t> checked_counts(std::span<const std::int64_t> counts, std::int64_t tokens,
-                                         std::span<const std::int64_t> lengths, std::int64_t capacity) {
+detail::List<std::int64_t> checked_counts(std::span<const std::int64_t> counts, std::int64_t tokens,
+                                          std::span<const std::int64_t> lengths, std::int64_t capacity) {
   PHASOR_CHECK(counts.empty() || counts.size() == lengths.size(), kAppend, "counts: ", counts.size(),
                " numbers, expected none or ", lengths.size(), ", one for each sequence");
-  std::vector<std::int64_t> result(lengths.size(), tokens);
+  detail::List<std::int64_t> result(lengths.size(), tokens);
   for (std::size_t b = 0; b < lengths.size(); b++) {
     if (!counts.empty()) result[b] = counts[b];
     PHASOR_CHECK(result[b] >= 0 && result[b] <= tokens, kAppend, "counts: ", result[b], " for sequence ", b,
@@ -82,7 +82,7 @@ void KvCache<T>::append(const KvRows& k_rows, const KvRows& v_rows, const std::o
   detail::check_rows(kAppend, "k", k.shape, k.strides);
   detail::check_rows(kAppend, "v", v.shape, v.strides);
   if (rotation) check_rotation(*rotation, config_, tokens);
-  const std::vector<std::int64_t> added = checked_counts(counts, tokens, lengths_, config_.capacity);
+  const detail::List<std::int64_t> added = checked_counts(counts, tokens, lengths_, config_.capacity);
 
   const std::int64_t blocks = (tokens + kRowsOfATask - 1) / kRowsOfATask;
   const detail::AnyOutput all_keys(keys_.view()), all_values(values_.view());
@@ -129,7 +129,7 @@ void forward(const TensorView<const U, 4>& q, const KvCache<T>& cache, const Att
   PHASOR_CHECK(!options.rotate_k || cache.config().keys == CachedKeys::unrotated, kFunction,
                "rotate_k: given with a cache of rotated keys, expected none");
   AttentionOptions filled = options;
-  std::vector<std::int64_t> offsets;
+  detail::List<std::int64_t> offsets;
   for (const std::int64_t length : cache.lengths()) offsets.push_back(length - q.shape[2]);
   if (options.key_lengths.empty()) filled.key_lengths = cache.lengths();
   if (options.query_offsets.empty()) filled.query_offsets = offsets;

@@ -90,7 +90,7 @@ void mask_backward(const BackwardJob& job) {
   fill_zero(mask);
   const std::int64_t queries = job.job->call->queries;
   const std::int64_t step = mask.shape[2] == 1 ? std::max<std::int64_t>(queries, 1) : job.queries_of_a_block;
-  std::vector<MaskTask> tasks;
+  List<MaskTask> tasks;
   for (std::int64_t b = 0; b < mask.shape[0]; b++)
     for (std::int64_t h = 0; h < mask.shape[1]; h++)
       for (std::int64_t first = 0; first < queries; first += step)

@@ -1,6 +1,7 @@
 #include "scratch.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <vector>
 
@@ -8,7 +9,7 @@ namespace phasor::detail {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr std::size_t kMostBlocks = 8, kMostFloats = std::size_t{1} << 26;  // 256 MiB
+constexpr std::size_t kMostBlocks = 64, kMostFloats = std::size_t{1} << 26;  // 256 MiB
 
 struct Block {
   float* memory;
@@ -32,10 +33,17 @@ Kept& kept() {
   return memory;
 }
 
+// Sizes in steps of an eighth: a block also serves calls that are a little shorter or longer.
+std::size_t rounded_up(std::size_t floats) {
+  const std::size_t step = std::max<std::size_t>(16, std::bit_floor(floats) / 8);
+  return (floats + step - 1) / step * step;
+}
+
 }  // namespace
 
 // Blocks are asked for again in the sizes they had, call after call: only these fit.
 float* take_memory(std::size_t floats) {
+  floats = rounded_up(floats);
   Kept& mine = kept();
   const auto found = std::ranges::find(mine.blocks, floats, &Block::floats);
   if (found == mine.blocks.end()) return static_cast<float*>(::operator new(floats * sizeof(float), kAlignment));
@@ -47,6 +55,7 @@ float* take_memory(std::size_t floats) {
 
 // The blocks that were not asked for the longest time make room.
 void give_back_memory(float* memory, std::size_t floats) noexcept {
+  floats = rounded_up(floats);
   if (floats > kMostFloats) return release({memory, floats});
   Kept& mine = kept();
   while (mine.blocks.size() >= kMostBlocks || mine.floats + floats > kMostFloats) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "phasor/core/tensor.h"
 
@@ -36,6 +37,53 @@ class Scratch {
  private:
   std::unique_ptr<float, GiveBack> memory_;
   TensorView<float, 4> view_;
+};
+
+// A vector in such memory: what a call lists for itself (sequences, tasks) costs no allocation either.
+template <class T>
+struct KeptMemory {
+  using value_type = T;
+
+  KeptMemory() = default;
+  template <class U>
+  KeptMemory(const KeptMemory<U>& /*other*/) {}
+
+  T* allocate(std::size_t count) { return reinterpret_cast<T*>(take_memory(floats_of(count))); }
+  void deallocate(T* memory, std::size_t count) noexcept {
+    give_back_memory(reinterpret_cast<float*>(memory), floats_of(count));
+  }
+  friend bool operator==(const KeptMemory&, const KeptMemory&) { return true; }
+
+ private:
+  static std::size_t floats_of(std::size_t count) { return (count * sizeof(T) + sizeof(float) - 1) / sizeof(float); }
+};
+template <class T>
+using List = std::vector<T, KeptMemory<T>>;
+
+// A tensor in such memory, zero at first.
+template <class T, int Rank>
+class ScratchZeros {
+ public:
+  ScratchZeros() = default;
+  explicit ScratchZeros(const Shape<Rank>& shape)
+      : shape_(shape), values_(static_cast<std::size_t>(element_count(shape))) {}
+
+  const Shape<Rank>& shape() const { return shape_; }
+  bool empty() const { return values_.empty(); }
+  TensorView<T, Rank> view() { return {values_.data(), shape_}; }
+  TensorView<const T, Rank> view() const { return {values_.data(), shape_}; }
+  template <class... Index>
+  T& operator()(Index... index) {
+    return view()(index...);
+  }
+  template <class... Index>
+  const T& operator()(Index... index) const {
+    return view()(index...);
+  }
+
+ private:
+  Shape<Rank> shape_{};
+  List<T> values_;
 };
 
 }  // namespace phasor::detail

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "check_shapes.h"
 #include "rows.h"
@@ -26,7 +25,7 @@ void check_output_like_mean(const char* function, const char* name, const Stream
   check_distinct(function, name, streams.spread.shape, streams.spread.strides);
 }
 
-void check_all_apart(const char* function, const std::vector<Extent>& outputs, const std::vector<Extent>& inputs) {
+void check_all_apart(const char* function, const List<Extent>& outputs, const List<Extent>& inputs) {
   for (std::size_t i = 0; i < outputs.size(); i++) {
     for (const Extent& input : inputs) check_apart(function, outputs[i], input);
     for (std::size_t j = 0; j < i; j++) check_apart(function, outputs[i], outputs[j]);
@@ -52,7 +51,7 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
   return problem;
 }
 
-std::vector<Extent> extents(const W2Problem& p) {
+List<Extent> extents(const W2Problem& p) {
   return {extent("q.mean", p.q.mean),     extent("q.spread", p.q.spread), extent("k.mean", p.k.mean),
           extent("k.spread", p.k.spread), extent("v.mean", p.v.mean),     extent("v.spread", p.v.spread)};
 }
@@ -136,7 +135,7 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
   check_output_like_mean(function, "gradients.q.spread", output.q, "the shape of gradients.q.mean");
   check_output_like_mean(function, "gradients.k.spread", output.k, "the shape of gradients.k.mean");
   check_output_like_mean(function, "gradients.v.spread", output.v, "the shape of gradients.v.mean");
-  std::vector<Extent> inputs = extents(problem);
+  List<Extent> inputs = extents(problem);
   for (const Extent& x :
        {extent("result.out.mean", input.out.mean), extent("result.out.spread", input.out.spread),
         extent("result.grad_out.mean", input.grad_out.mean), extent("result.grad_out.spread", input.grad_out.spread),
@@ -155,7 +154,7 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
 // counts as a constant: no score depends on it.
 struct LoweredGradients {
   Scratch q, k, v;
-  Tensor<float, 3> key_bias;
+  ScratchZeros<float, 3> key_bias;
 
   explicit LoweredGradients(const AttentionCall& call)
       : q(call.q.shape), k(call.k.shape), v(call.v.shape), key_bias({call.batch, call.key_heads, call.keys}) {}
@@ -166,7 +165,7 @@ void add_multiple(double factor, const float* __restrict x, std::int64_t count, 
   for (std::int64_t c = 0; c < count; c++) sum[c] += rounded * x[c];
 }
 
-double sum_of(const std::vector<double>& parts) {
+double sum_of(const List<double>& parts) {
   double sum = 0;
   for (const double part : parts) sum += part;
   return sum;
@@ -181,7 +180,7 @@ std::size_t block_count(const Shape<4>& shape) {
 double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
                       const Scratch& gradient, const StreamsOutput& output) {
   const double t = problem.t;
-  std::vector<double> parts(block_count(gradient.view().shape));
+  List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     for (std::int64_t i = first; input.grad_lse.data && i < first + count; i++) {
@@ -204,7 +203,7 @@ double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const Low
   const double t = problem.t;
   const Scratch& gradient = gradients.k;
   const std::int64_t channels = gradient.channels();
-  std::vector<double> parts(block_count(gradient.view().shape));
+  List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, g, first, count, index] = block;
     for (std::int64_t j = first; j < first + count; j++) {
@@ -224,7 +223,7 @@ double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const Low
 }
 
 // The gradient by the caller's bias: summed over the dimensions in which it is broadcast.
-void reduce_key_bias(const Tensor<float, 3>& gradient, const TensorView<float, 3>& output) {
+void reduce_key_bias(const ScratchZeros<float, 3>& gradient, const TensorView<float, 3>& output) {
   const auto [batch, heads, keys] = gradient.shape();
   for (std::int64_t b = 0; b < output.shape[0]; b++)
     for (std::int64_t g = 0; g < output.shape[1]; g++)
@@ -244,7 +243,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   check_gradients(kName, problem, input, output);
   const W2Lowered lowered = lower(kName, problem, true, W2Values::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
-  Tensor<float, 3> lse(input.lse.shape);
+  ScratchZeros<float, 3> lse(input.lse.shape);
   shift_lse(problem, lowered, 1.0, input.lse, lse.view());
   LoweredGradients gradients(lowered.call);
   backward(lowered.call, {out.view(), lse.view(), grad_out.view(), input.grad_lse},

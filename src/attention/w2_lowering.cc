@@ -58,16 +58,16 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
 // one near the middle of the keys keeps products small; reading all keys for it would take as long as lowering them. A
 // channel whose mean is not finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see
 // it.
-Tensor<float, 4> middle_keys(const W2Problem& problem, std::int64_t channels) {
+ScratchZeros<float, 4> middle_keys(const W2Problem& problem, std::int64_t channels) {
   constexpr std::int64_t kSampled = 128;
   const AttentionCall& call = problem.means;
-  Tensor<float, 4> result({call.batch, call.key_heads, 1, channels});
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(call.batch));
+  ScratchZeros<float, 4> result({call.batch, call.key_heads, 1, channels});
+  List<std::int64_t> keys(static_cast<std::size_t>(call.batch));
   for (const Sequence& s : call.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
   parallel_for(call.batch * call.key_heads, [&](std::int64_t task) {
     const std::int64_t b = task / call.key_heads, g = task % call.key_heads;
     const std::int64_t step = std::max<std::int64_t>(1, keys[static_cast<std::size_t>(b)] / kSampled);
-    std::vector<float> key(static_cast<std::size_t>(channels));
+    List<float> key(static_cast<std::size_t>(channels));
     float* middle = &result(b, g, 0, 0);
     std::int64_t count = 0;
     for (const Sequence& s : call.sequences) {
@@ -97,7 +97,7 @@ float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int6
 }
 
 // k~ and the key bias.
-void lower_keys(const W2Problem& problem, const Tensor<float, 4>& middle, W2Lowered& lowered) {
+void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& k = lowered.k;
   for_row_blocks(k.view().shape, [&](const RowBlock& block) {
     const auto [b, g, first, count, index] = block;
@@ -111,14 +111,14 @@ void lower_keys(const W2Problem& problem, const Tensor<float, 4>& middle, W2Lowe
   });
 }
 
-void lower_queries(const W2Problem& problem, const Tensor<float, 4>& middle, W2Lowered& lowered) {
+void lower_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& q = lowered.q;
   const std::int64_t group = problem.means.group();
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q.row(b, h, first));
     subtract(&middle(b, h / group, 0, 0), count, q.channels(), q.row(b, h, first));
-    if (lowered.query_norms.size() == 0) return;
+    if (lowered.query_norms.empty()) return;
     for (std::int64_t i = first; i < first + count; i++)
       lowered.query_norms(b, h, i) = dot(q.row(b, h, i), q.row(b, h, i), q.channels());
   });
@@ -151,9 +151,9 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   W2Lowered lowered;
   lowered.q = Scratch(doubled(means.q.shape));
   lowered.k = Scratch(doubled(means.k.shape));
-  lowered.key_bias = Tensor<float, 3>({means.batch, means.key_heads, means.keys});
-  if (with_query_norms) lowered.query_norms = Tensor<double, 3>({means.batch, means.heads, means.queries});
-  const Tensor<float, 4> middle = middle_keys(problem, lowered.k.channels());
+  lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
+  if (with_query_norms) lowered.query_norms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
+  const ScratchZeros<float, 4> middle = middle_keys(problem, lowered.k.channels());
   lower_keys(problem, middle, lowered);
   lower_queries(problem, middle, lowered);
   const bool apart = values == W2Values::apart;

@@ -65,11 +65,11 @@ struct W2Problem {
 };
 
 struct W2Lowered {
-  Scratch q, k;                   // q~ and k~
-  Scratch v;                      // the streams of v, if they are wanted side by side
-  Tensor<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for
-  Tensor<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]
-  AttentionCall call;             // refers to the above
+  Scratch q, k;                         // q~ and k~
+  Scratch v;                            // the streams of v, if they are wanted side by side
+  ScratchZeros<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for
+  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]
+  AttentionCall call;                   // refers to the above
 };
 
 // Values are read where they lie, as two streams, or put side by side as backward and decode need them.

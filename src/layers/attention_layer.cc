@@ -46,7 +46,7 @@ AttentionLayer::AttentionLayer(const AttentionLayerConfig& config, InitialValues
     : config_(config),
       heads_(AttentionHeads{config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim}
                  .checked(kLayer)),
-      projections_(heads_, config.attention_bias, initial) {
+      projections_(kLayer, heads_, config.attention_bias, initial) {
   PHASOR_CHECK(config.dropout >= 0 && config.dropout < 1, kLayer, "dropout: ", config.dropout,
                ", expected from 0 to less than 1");
   if (!config.qk_norm) return;
@@ -130,7 +130,7 @@ void AttentionLayer::backward(const Saved& saved, TensorView<const float, 3> gra
                        {by_heads(saved.heads.view()), saved.lse.view(), by_heads(grad_heads)}, gradients,
                        saved.options);
   });
-  detail::add_bias_gradient(grad_bias, grad_plan);
+  detail::add_bias_gradient(kLayer, grad_bias, grad_plan);
   if (q_norm_) backward_norms(saved, grad_q, grad_k, workspace);
   projections_.backward(saved.inputs, {grad_q, grad_k, grad_v}, grad_inputs);
 }
@@ -148,6 +148,8 @@ LayerCache AttentionLayer::make_cache(const LayerCacheConfig& config) const {
 void AttentionLayer::decode(TensorView<const float, 3> x, const PositionPlan& plan, const AttentionOptions& options,
                             LayerCache& cache, TensorView<float, 3> y, Workspace& workspace) const {
   check_inputs({.query = x}, y.shape);
+  PHASOR_CHECK(!cache.spread, kLayer, "cache: of two streams, expected one that make_cache made");
+  detail::check_decode_options(kLayer, options);
   const Workspace::Scope scope(workspace);
   Activations to(heads_, config_.qk_norm, x.shape, x.shape, workspace);
   project({.query = x}, to, nullptr);
@@ -155,11 +157,10 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PositionPlan& pl
   AttentionOptions all = with_plan(options, plan, false);
   all.causal = true;
   all.rotate_k = rotation.of_all_keys;
-  const auto attend = [&](auto& keys_and_values) {
-    keys_and_values.append(TensorView<const float, 4>(by_heads(to.seen_k())),
-                           TensorView<const float, 4>(by_heads(to.v)), rotation.of_new_keys);
-    attention_forward(TensorView<const float, 4>(by_heads(to.seen_q())), keys_and_values,
-                      AttentionOutput<float>{.out = by_heads(to.heads)}, all);
+  const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);
+  const auto attend = [&](auto& kept) {
+    kept.append(k, v, rotation.of_new_keys);
+    detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, kept, {.out = by_heads(to.heads)}, all); });
   };
   detail::in_layer(kLayer, [&] { std::visit(attend, cache.mean); });
   projections_.forward_out(to.heads, y);

@@ -7,13 +7,7 @@
 namespace phasor {
 namespace {
 
-constexpr const char* kLayer = "attention layer";
-
 using detail::as_rows;
-
-TensorView<const float, 2> rows(const char* name, const TensorView<const float, 3>& x) {
-  return as_rows(kLayer, name, x);
-}
 
 }  // namespace
 
@@ -31,8 +25,10 @@ AttentionHeads AttentionHeads::checked(const char* layer) const {
   return h;
 }
 
-AttentionProjections::AttentionProjections(const AttentionHeads& h, bool bias, InitialValues& initial)
-    : q_(h.channels, h.heads * h.head_dim, bias, initial),
+AttentionProjections::AttentionProjections(const char* layer, const AttentionHeads& h, bool bias,
+                                           InitialValues& initial)
+    : layer_(layer),
+      q_(h.channels, h.heads * h.head_dim, bias, initial),
       k_(h.channels, h.key_heads * h.head_dim, bias, initial),
       v_(h.channels, h.key_heads * h.head_dim, bias, initial),
       o_(h.heads * h.head_dim, h.channels, bias, initial) {}
@@ -46,33 +42,48 @@ void AttentionProjections::list_weights(std::string_view prefix, std::string_vie
 }
 
 void AttentionProjections::forward(const AttentionInputs& inputs, const ProjectedHeads<float>& heads) const {
-  q_.forward(rows("query", inputs.query), as_rows(heads.q));
-  k_.forward(rows("key", inputs.keys()), as_rows(heads.k));
-  v_.forward(rows("value", inputs.values()), as_rows(heads.v));
+  q_.forward(as_rows(layer_, "query", inputs.query), as_rows(heads.q));
+  k_.forward(as_rows(layer_, "key", inputs.keys()), as_rows(heads.k));
+  v_.forward(as_rows(layer_, "value", inputs.values()), as_rows(heads.v));
 }
 
 void AttentionProjections::forward_out(TensorView<const float, 4> heads, TensorView<float, 3> y) const {
-  o_.forward(as_rows(heads), as_rows(kLayer, "y", y));
+  o_.forward(as_rows(heads), as_rows(layer_, "y", y));
+}
+
+void AttentionProjections::check_gradients(const AttentionInputs& inputs,
+                                           const AttentionInputGradients& gradients) const {
+  const auto check = [&](const char* name, const TensorView<float, 3>& gradient, const TensorView<const float, 3>& x) {
+    if (gradient.data == nullptr) return;
+    PHASOR_CHECK(x.data, layer_, name, ": given without its input, expected in that of the input it followed");
+    PHASOR_CHECK(gradient.shape == x.shape, layer_, name, ": ", shape_text(gradient.shape), ", expected ",
+                 shape_text(x.shape));
+  };
+  check("grad_query", gradients.query, inputs.query);
+  check("grad_key", gradients.key, inputs.key);
+  check("grad_value", gradients.value, inputs.value);
 }
 
 void AttentionProjections::backward(const AttentionInputs& inputs, const ProjectedHeads<const float>& grad_heads,
                                     const AttentionInputGradients& grad_inputs) {
-  const auto gradient_rows = [](const char* name, const TensorView<float, 3>& gradient) {
-    return gradient.data ? as_rows(kLayer, name, gradient) : TensorView<float, 2>();
+  check_gradients(inputs, grad_inputs);
+  const auto gradient_rows = [&](const char* name, const TensorView<float, 3>& gradient) {
+    return gradient.data ? as_rows(layer_, name, gradient) : TensorView<float, 2>();
   };
   // An input that is another one's joins its gradient.
   const TensorView<float, 3>& key = inputs.key.data ? grad_inputs.key : grad_inputs.query;
   const TensorView<float, 3>& value = inputs.value.data ? grad_inputs.value : key;
-  q_.backward(rows("query", inputs.query), as_rows(grad_heads.q), gradient_rows("grad_query", grad_inputs.query));
-  k_.backward(rows("key", inputs.keys()), as_rows(grad_heads.k), gradient_rows("grad_key", key),
+  q_.backward(as_rows(layer_, "query", inputs.query), as_rows(grad_heads.q),
+              gradient_rows("grad_query", grad_inputs.query));
+  k_.backward(as_rows(layer_, "key", inputs.keys()), as_rows(grad_heads.k), gradient_rows("grad_key", key),
               inputs.key.data ? Into::write : Into::add);
-  v_.backward(rows("value", inputs.values()), as_rows(grad_heads.v), gradient_rows("grad_value", value),
+  v_.backward(as_rows(layer_, "value", inputs.values()), as_rows(grad_heads.v), gradient_rows("grad_value", value),
               inputs.value.data ? Into::write : Into::add);
 }
 
 void AttentionProjections::backward_out(TensorView<const float, 4> heads, TensorView<const float, 3> grad_y,
                                         TensorView<float, 4> grad_heads) {
-  o_.backward(as_rows(heads), rows("grad_y", grad_y), as_rows(grad_heads));
+  o_.backward(as_rows(heads), as_rows(layer_, "grad_y", grad_y), as_rows(grad_heads));
 }
 
 }  // namespace phasor

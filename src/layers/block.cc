@@ -15,6 +15,14 @@ TensorView<T, 2> rows(const char* name, const TensorView<T, 3>& x) {
   return detail::as_rows(kLayer, name, x);
 }
 
+void check_streams(const char* block, const char* name, const ConstStreams& x, const Shape<3>& shape, bool gaussian) {
+  PHASOR_CHECK(x.gaussian() == gaussian, block, name,
+               gaussian ? ": of one stream, expected two" : ": of two streams, expected one");
+  PHASOR_CHECK(x.mean.shape == shape, block, name, ": ", shape_text(x.mean.shape), ", expected ", shape_text(shape));
+  PHASOR_CHECK(!gaussian || x.log_variance.shape == shape, block, name,
+               ".log_variance: ", shape_text(x.log_variance.shape), ", expected ", shape_text(shape));
+}
+
 // to += from, each stream.
 void add(const ConstStreams& from, const Streams& to) {
   detail::add_rows(rows("x", from.mean), rows("y", to.mean));
@@ -141,10 +149,12 @@ template <class Attention, class FeedForward>
 template <class Attend>
 void PreNormBlock<Attention, FeedForward>::run(const ConstStreams& x, const Streams& y, Saved* saved,
                                                Workspace& workspace, const Attend& attend) const {
-  PHASOR_CHECK(x.gaussian() == kGaussian && y.gaussian() == kGaussian, kLayer,
-               "x, y: ", kGaussian ? "of one stream, expected two" : "of two streams, expected one");
-  const Workspace::Scope scope(workspace);
   const Shape<3>& shape = x.mean.shape;
+  PHASOR_CHECK(shape[2] == config_.hidden_size, kName, "x: ", shape_text(shape), ", expected [B, T, ",
+               config_.hidden_size, "]");
+  check_streams(kName, "x", x, shape, kGaussian);
+  check_streams(kName, "y", y, shape, kGaussian);
+  const Workspace::Scope scope(workspace);
   const auto place = [&](StreamTensors Saved::*tensors) {
     return saved ? shaped_streams(saved->*tensors, shape, kGaussian) : take_streams(workspace, shape, kGaussian);
   };
@@ -182,12 +192,11 @@ template <class Attention, class FeedForward>
 void PreNormBlock<Attention, FeedForward>::backward(const Saved& saved, const ConstStreams& grad_y,
                                                     const Streams& grad_x, PlanGradient* grad_plan,
                                                     Workspace& workspace) {
-  PHASOR_CHECK(saved.attention.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
-  const Workspace::Scope scope(workspace);
+  PHASOR_CHECK(saved.attention.plan != nullptr, kName, "saved: empty, expected what a forward pass saved");
   const Shape<3>& shape = saved.middle.mean.shape();
-  PHASOR_CHECK(grad_y.mean.shape == shape && grad_x.mean.shape == shape, kLayer,
-               "grad_y, grad_x: ", shape_text(grad_y.mean.shape), " and ", shape_text(grad_x.mean.shape), ", expected ",
-               shape_text(shape));
+  check_streams(kName, "grad_y", grad_y, shape, kGaussian);
+  check_streams(kName, "grad_x", grad_x, shape, kGaussian);
+  const Workspace::Scope scope(workspace);
   const Streams inner = take_streams(workspace, shape, kGaussian);
   feed_backward(ffn_, saved.ffn, grad_y, inner, workspace);
   ffn_norm_.backward(saved.ffn_norm, inner, grad_x, workspace);

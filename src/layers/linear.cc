@@ -9,7 +9,40 @@ namespace {
 
 constexpr const char* kLayer = "Linear";
 
+std::int64_t inputs_of(const Weight& weight) { return weight.shape()[1]; }
+std::int64_t outputs_of(const Weight& weight) { return weight.shape()[0]; }
+
+void forward_with(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,
+                  TensorView<float, 2> y) {
+  detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs_of(weight));
+  detail::check_rows(kLayer, "y", y, x.shape[0], outputs_of(weight));
+  detail::matmul(x, weight.matrix().transposed(0, 1), y, Into::write, bias);
+}
+
+void backward_input_with(const Weight& weight, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
+                         Into into) {
+  detail::check_rows(kLayer, "grad_y", grad_y, detail::kAnyCount, outputs_of(weight));
+  detail::check_rows(kLayer, "grad_x", grad_x, grad_y.shape[0], inputs_of(weight));
+  detail::matmul(grad_y, weight.matrix(), grad_x, into);
+}
+
+void backward_weight_with(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y) {
+  detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs_of(weight));
+  detail::check_rows(kLayer, "grad_y", grad_y, x.shape[0], outputs_of(weight));
+  detail::matmul(grad_y.transposed(0, 1), x, weight.gradient_matrix(), Into::add);
+}
+
 }  // namespace
+
+void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y) {
+  forward_with(weight, {}, x, y);
+}
+
+void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y,
+                     TensorView<float, 2> grad_x, Into into) {
+  if (grad_x.data) backward_input_with(weight, grad_y, grad_x, into);
+  backward_weight_with(weight, x, grad_y);
+}
 
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, bool bias, InitialValues& initial) {
   PHASOR_CHECK(inputs > 0 && outputs > 0, kLayer, "inputs, outputs: ", inputs, ", ", outputs, ", expected above 0");
@@ -26,9 +59,7 @@ void Linear::list_weights(std::string_view prefix, NamedWeights& weights) {
 }
 
 void Linear::forward(TensorView<const float, 2> x, TensorView<float, 2> y) const {
-  detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs());
-  detail::check_rows(kLayer, "y", y, x.shape[0], outputs());
-  detail::matmul(x, weight_.matrix().transposed(0, 1), y, Into::write, bias_.value());
+  forward_with(weight_, bias_.value(), x, y);
 }
 
 void Linear::backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
@@ -38,15 +69,11 @@ void Linear::backward(TensorView<const float, 2> x, TensorView<const float, 2> g
 }
 
 void Linear::backward_input(TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x, Into into) const {
-  detail::check_rows(kLayer, "grad_y", grad_y, detail::kAnyCount, outputs());
-  detail::check_rows(kLayer, "grad_x", grad_x, grad_y.shape[0], inputs());
-  detail::matmul(grad_y, weight_.matrix(), grad_x, into);
+  backward_input_with(weight_, grad_y, grad_x, into);
 }
 
 void Linear::backward_weights(TensorView<const float, 2> x, TensorView<const float, 2> grad_y) {
-  detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs());
-  detail::check_rows(kLayer, "grad_y", grad_y, x.shape[0], outputs());
-  detail::matmul(grad_y.transposed(0, 1), x, weight_.gradient_matrix(), Into::add);
+  backward_weight_with(weight_, x, grad_y);
   if (bias_.size() > 0) detail::add_column_sums(grad_y, bias_.gradient().data());
 }
 

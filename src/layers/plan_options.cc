@@ -7,6 +7,8 @@ namespace phasor::detail {
 AttentionOptions with_plan(const char* layer, AttentionOptions options, const PositionPlan& plan) {
   PHASOR_CHECK(!options.rotate_q && !options.rotate_k && !options.relative_bias && !options.scale, layer,
                "options: rotation, relative bias or scale given, expected none: they are the plan's");
+  PHASOR_CHECK(options.dropout.rate == 0, layer, "options.dropout.rate: ", options.dropout.rate,
+               ", expected 0: it is the layer's");
   if (plan.rotate_q) options.rotate_q = *plan.rotate_q;
   if (plan.key_rotation()) options.rotate_k = *plan.key_rotation();
   if (plan.bias) options.relative_bias = *plan.bias;
@@ -18,11 +20,20 @@ TensorView<float, 2> bias_gradient(const PositionPlan& plan, const PlanGradient*
   return workspace.take(plan.bias->table.shape());
 }
 
-void add_bias_gradient(TensorView<const float, 2> bias_gradient, PlanGradient* gradient) {
+void add_bias_gradient(const char* layer, TensorView<const float, 2> bias_gradient, PlanGradient* gradient) {
   if (bias_gradient.data == nullptr) return;
   if (!gradient->bias) gradient->bias.emplace(bias_gradient.shape);
+  PHASOR_CHECK(gradient->bias->shape() == bias_gradient.shape, layer,
+               "grad_plan.bias: ", shape_text(gradient->bias->shape()), ", expected ", shape_text(bias_gradient.shape),
+               " as the plan has");
   std::transform(gradient->bias->begin(), gradient->bias->end(), bias_gradient.data, gradient->bias->begin(),
                  [](float a, float b) { return a + b; });
+}
+
+void check_decode_options(const char* layer, const AttentionOptions& options) {
+  PHASOR_CHECK(options.query_offsets.empty() && options.key_lengths.empty() && options.query_starts.empty() &&
+                   options.key_starts.empty(),
+               layer, "options: offsets, lengths or starts given, expected none: they are the cache's");
 }
 
 CacheRotation cache_rotation(const char* layer, CachedKeys keys, const PositionPlan& plan) {

@@ -58,8 +58,8 @@ W2AttentionLayer::W2AttentionLayer(const W2AttentionConfig& config, InitialValue
     : config_(config),
       heads_(AttentionHeads{config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim}
                  .checked(kLayer)),
-      mean_(heads_, false, initial),
-      log_variance_(heads_, false, initial) {
+      mean_(kLayer, heads_, false, initial),
+      log_variance_(kLayer, heads_, false, initial) {
   PHASOR_CHECK(config.dropout >= 0 && config.dropout < 1, kLayer, "dropout: ", config.dropout,
                ", expected from 0 to less than 1");
   tau_.value()[0] = 1.0f;
@@ -122,8 +122,10 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
                                 PlanGradient* grad_plan, Workspace& workspace) {
   PHASOR_CHECK(saved.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
   check_streams(grad_y, grad_x);
-  const Workspace::Scope scope(workspace);
   const Shape<3>& shape = saved.x.mean.shape;
+  PHASOR_CHECK(grad_y.mean.shape == shape, kLayer, "grad_y: ", shape_text(grad_y.mean.shape), ", expected ",
+               shape_text(shape));
+  const Workspace::Scope scope(workspace);
   const Activations grad(heads_, shape, workspace);
   const StreamSaved &mean = saved.mean, &spread = saved.log_variance;
   mean_.backward_out(mean.heads.view(), grad_y.mean, grad.mean.heads);
@@ -138,7 +140,7 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
                           saved.options);
   });
   tau_.gradient()[0] += static_cast<float>(grad_tau);
-  detail::add_bias_gradient(grad_bias, grad_plan);
+  detail::add_bias_gradient(kLayer, grad_bias, grad_plan);
   detail::sigma_backward(detail::all(spread.q.view()), detail::all(grad.log_variance.q));
   detail::sigma_backward(detail::all(spread.k.view()), detail::all(grad.log_variance.k));
   mean_.backward({.query = saved.x.mean}, {grad.mean.q, grad.mean.k, grad.mean.v}, {.query = grad_x.mean});
@@ -157,6 +159,7 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PositionPlan& plan, c
                               LayerCache& cache, const Streams& y, Workspace& workspace) const {
   check_streams(x, y);
   PHASOR_CHECK(cache.spread, kLayer, "cache: of one stream, expected one that make_cache made");
+  detail::check_decode_options(kLayer, options);
   const Workspace::Scope scope(workspace);
   const Activations to(heads_, x.mean.shape, workspace);
   project(x, to);
@@ -168,15 +171,17 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PositionPlan& plan, c
   const W2Streams<const float> k = to.k(), v = to.v();
   detail::in_layer(kLayer, [&] {
     means.append(k.mean, v.mean, rotation.of_new_keys);
-    spreads.append(k.spread, v.spread);
+    spreads.append(k.spread, v.spread);  // of the same lengths and shapes: it fails only if the line above has
   });
   std::vector<std::int64_t> offsets;
   for (const std::int64_t length : means.lengths()) offsets.push_back(length - x.mean.shape[1]);
   all.query_offsets = offsets;
   all.key_lengths = means.lengths();
   detail::in_layer(kLayer, [&] {
-    w2_attention_forward(to.q(), {means.keys(), spreads.keys()}, {means.values(), spreads.values()}, tau(),
-                         {.out = to.heads()}, all);
+    detail::or_forget(cache, x.mean.shape[1], [&] {
+      w2_attention_forward(to.q(), {means.keys(), spreads.keys()}, {means.values(), spreads.values()}, tau(),
+                           {.out = to.heads()}, all);
+    });
   });
   project_out(to, y);
 }

@@ -30,7 +30,7 @@ void read_scaling_key(const RopeKey& key, const Json& value, RopeScaling& scalin
 
 RopeScaling read_rope_scaling(std::string_view json, std::int64_t max_position_embeddings) {
   constexpr const char* kName = "read_rope_scaling";
-  const Json settings = parse_json_object(json, kName, "json");
+  const Json settings = parse_json_object(json, kName, "scaling");
   RopeScaling scaling;
   const char* type_key = settings.contains("rope_type") ? "rope_type" : "type";
   if (settings.contains(type_key)) scaling.type = to_string(type_key, settings[type_key]);

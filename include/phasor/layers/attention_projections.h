@@ -44,7 +44,8 @@ struct ProjectedHeads {
 
 class AttentionProjections {
  public:
-  AttentionProjections(const AttentionHeads& heads, bool bias, InitialValues& initial);
+  // Errors name `layer`, which is a literal.
+  AttentionProjections(const char* layer, const AttentionHeads& heads, bool bias, InitialValues& initial);
 
   // q, k, v and o, each with this suffix: "_proj" makes "q_proj".
   void list_weights(std::string_view prefix, std::string_view suffix, NamedWeights& weights);
@@ -58,6 +59,9 @@ class AttentionProjections {
                     TensorView<float, 4> grad_heads);
 
  private:
+  void check_gradients(const AttentionInputs& inputs, const AttentionInputGradients& gradients) const;
+
+  const char* layer_;
   Linear q_, k_, v_, o_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "phasor/layers/attention_layer.h"
 #include "phasor/layers/feed_forward.h"
@@ -55,6 +56,7 @@ template <class Attention, class FeedForward>
 class PreNormBlock {
  public:
   static constexpr bool kGaussian = std::is_same_v<Attention, W2AttentionLayer>;
+  static constexpr const char* kName = kGaussian ? "W2Block" : "Block";
 
   // Tensors [B, T, C] for each stream.
   struct StreamTensors {

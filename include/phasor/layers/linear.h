@@ -10,6 +10,11 @@
 
 namespace phasor {
 
+// The product alone, with a weight that lives elsewhere: an output head may be the table of embeddings. As in Linear.
+void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y);
+void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y,
+                     TensorView<float, 2> grad_x, Into into = Into::write);
+
 class Linear {
  public:
   // With Init::normal a bias begins as zeros, with Init::fan_in as the weight does.

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <variant>
@@ -70,9 +70,12 @@ class Decoder {
 
   Decoder(const DecoderConfig& config, std::uint64_t seed);
 
+  // A Llama or Qwen3 in the files of Hugging Face: config.json and safetensors, single or sharded, F32, BF16 or F16.
+  static Decoder from_pretrained(const std::filesystem::path& folder);
+
   const DecoderConfig& config() const { return config_; }
-  NamedWeights weights();              // stable order and names; the encoding's are positions.NAME
-  std::int64_t parameter_count() const;
+  NamedWeights weights();  // stable order and names; the encoding's are positions.NAME
+  std::int64_t parameter_count();
   void clear_gradients();
 
   // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old.
@@ -84,18 +87,24 @@ class Decoder {
   // Adds to the gradients of all weights. grad_logits is [B, T, vocab_size].
   void backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace);
 
+  // How keys must be kept for texts up to this length: unrotated where their angles change when the text grows.
+  CachedKeys suitable_keys(std::int64_t capacity) const;
   // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
   Cache make_cache(const LayerCacheConfig& config) const;
   void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
               Workspace& workspace) const;
 
  private:
-  struct Positions;
-  PositionPlan plan(const Placement& placement) const;
+  Decoder(const DecoderConfig& checked, InitialValues initial, std::uint64_t seed);
+  bool gaussian() const { return config_.score == Score::w2; }
+  const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
+  Weight& head() { return head_ ? *head_ : embedding_.weight(); }
   Placement placement(TensorView<const std::int64_t, 3> queries) const;
-  AttentionOptions attention_options(std::uint64_t dropout_seed, std::int64_t layer) const;
+  PositionPlan plan(const Placement& placement) const;
+  AttentionOptions attention_options(std::uint64_t dropout_seed, std::size_t layer) const;
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
-  TensorView<const float, 2> head() const;
+  void save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const;
+  void backward_positions(const Placement& placement, const PlanGradient& grad_plan);
 
   DecoderConfig config_;
   Embedding embedding_;
@@ -105,6 +114,12 @@ class Decoder {
   std::optional<Weight> head_;  // when not tied
   std::vector<std::string> position_names_;
   std::vector<Weight> positions_;
+};
+
+// The bidirectional variant, for tasks that label tokens: every token sees all.
+class Encoder : public Decoder {
+ public:
+  Encoder(DecoderConfig config, std::uint64_t seed) : Decoder((config.causal = false, config), seed) {}
 };
 
 // What forward keeps for backward. Reused from step to step, it allocates nothing but the tables of positions.

@@ -1,0 +1,300 @@
+#include "phasor/models/decoder.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "phasor/layers/linear.h"
+#include "phasor/layers/positions.h"
+
+namespace phasor {
+namespace {
+
+constexpr const char* kModel = "Decoder";
+
+template <class T>
+TensorView<T, 2> rows(const TensorView<T, 3>& x) {
+  return {x.data, {x.shape[0] * x.shape[1], x.shape[2]}};
+}
+
+Decoder::AnyBlock make_block(const DecoderConfig& config, InitialValues& initial) {
+  if (config.score == Score::w2) return W2Block(config.block(), initial);
+  return Block(config.block(), initial);
+}
+
+// Streams [B, T, C]: one, or two with W2.
+Streams take_streams(Workspace& workspace, const Shape<3>& shape, bool gaussian) {
+  return {workspace.take(shape), gaussian ? workspace.take(shape) : TensorView<float, 3>()};
+}
+
+Streams shaped_streams(Tensor<float, 3>& mean, Tensor<float, 3>& log_variance, const Shape<3>& shape, bool gaussian) {
+  return {shaped(mean, shape), gaussian ? shaped(log_variance, shape) : TensorView<float, 3>()};
+}
+
+// Calls block.forward with the Saved of its own kind, or without.
+struct ForwardBlock {
+  const ConstStreams& x;
+  const PositionPlan& plan;
+  const AttentionOptions& options;
+  const Streams& y;
+  std::variant<Block::Saved, W2Block::Saved>* saved;
+  Workspace& workspace;
+  TensorView<float, 4> weights;
+
+  template <class AnyBlock>
+  void operator()(const AnyBlock& block) const {
+    using Saved = typename AnyBlock::Saved;
+    if (saved && !std::holds_alternative<Saved>(*saved)) saved->emplace<Saved>();
+    block.forward(x, plan, options, y, saved ? &std::get<Saved>(*saved) : nullptr, workspace, weights);
+  }
+};
+
+struct BackwardBlock {
+  const std::variant<Block::Saved, W2Block::Saved>& saved;
+  const ConstStreams& grad_y;
+  const Streams& grad_x;
+  PlanGradient* grad_plan;
+  Workspace& workspace;
+
+  template <class AnyBlock>
+  void operator()(AnyBlock& block) const {
+    const auto* mine = std::get_if<typename AnyBlock::Saved>(&saved);
+    PHASOR_CHECK(mine != nullptr, kModel, "saved: of blocks of another kind, expected what this model saved");
+    block.backward(*mine, grad_y, grad_x, grad_plan, workspace);
+  }
+};
+
+// The tensors that lowering reads, from the weights that training changes.
+std::vector<Tensor<float, 2>> tensors_of(const std::vector<Weight>& weights) {
+  std::vector<Tensor<float, 2>> tensors;
+  for (const Weight& weight : weights) {
+    tensors.emplace_back(weight.matrix().shape);
+    std::ranges::copy(weight.value(), tensors.back().begin());
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Decoder::Decoder(const DecoderConfig& config, std::uint64_t seed)
+    : Decoder(config.checked(), InitialValues(seed, Init::normal), seed) {}
+
+Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64_t seed)
+    : config_(config),
+      embedding_(config.vocab_size, config.hidden_size, initial),
+      norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps)) {
+  if (gaussian()) log_variance_embedding_.emplace(config.vocab_size, config.hidden_size, initial);
+  blocks_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
+  for (std::int64_t i = 0; i < config.num_hidden_layers; i++) blocks_.push_back(make_block(config, initial));
+  if (!config.tie_word_embeddings) {
+    head_.emplace(std::vector<std::int64_t>{config.vocab_size, config.hidden_size});
+    initial.fill(head_->value(), config.hidden_size);
+  }
+  for (const Parameter& parameter : parameters(config.encoding, config_.shape(), seed)) {
+    position_names_.push_back(parameter.name);
+    positions_.emplace_back(std::vector<std::int64_t>{parameter.value.shape()[0], parameter.value.shape()[1]});
+    std::copy(parameter.value.begin(), parameter.value.end(), positions_.back().value().begin());
+  }
+}
+
+NamedWeights Decoder::weights() {
+  NamedWeights weights;
+  embedding_.list_weights("embedding", weights);
+  if (log_variance_embedding_) log_variance_embedding_->list_weights("log_variance_embedding", weights);
+  for (std::size_t i = 0; i < positions_.size(); i++)
+    weights.push_back({weight_path("positions", position_names_[i]), &positions_[i]});
+  for (std::size_t i = 0; i < blocks_.size(); i++)
+    std::visit([&](auto& block) { block.list_weights("blocks." + std::to_string(i), weights); }, blocks_[i]);
+  norm_.list_weights("norm", weights);
+  if (head_) weights.push_back({"head.weight", &*head_});
+  return weights;
+}
+
+std::int64_t Decoder::parameter_count() {
+  std::int64_t count = 0;
+  for (const NamedWeight& each : weights()) count += each.weight->size();
+  return count;
+}
+
+void Decoder::clear_gradients() {
+  for (const NamedWeight& each : weights()) each.weight->clear_gradient();
+}
+
+void Decoder::set_encoding(const EncodingConfig& encoding) {
+  const std::vector<Parameter> wanted = parameters(encoding, config_.shape());
+  bool same = wanted.size() == positions_.size();
+  for (std::size_t i = 0; same && i < wanted.size(); i++)
+    same = wanted[i].name == position_names_[i] && wanted[i].value.shape() == positions_[i].matrix().shape;
+  PHASOR_CHECK(same, kModel, "encoding: ", encoding.name(), ", expected one that learns what ", config_.encoding.name(),
+               " learned");
+  config_.encoding = encoding;
+}
+
+Placement Decoder::placement(TensorView<const std::int64_t, 3> queries) const {
+  return {.queries = queries, .shape = config_.shape()};
+}
+
+PositionPlan Decoder::plan(const Placement& placement) const {
+  const std::vector<Tensor<float, 2>> values = tensors_of(positions_);
+  return lower(config_.encoding, values, placement);
+}
+
+// Every layer drops other weights.
+AttentionOptions Decoder::attention_options(std::uint64_t dropout_seed, std::size_t layer) const {
+  AttentionOptions options{.causal = config_.causal};
+  if (config_.sliding_window > 0) options.window = config_.sliding_window;
+  options.dropout.seed = dropout_seed * blocks_.size() + layer;
+  return options;
+}
+
+void Decoder::embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const {
+  embedding_.forward(tokens, x.mean);
+  if (log_variance_embedding_) log_variance_embedding_->forward(tokens, x.log_variance);
+  add_positions(plan, x.mean);
+}
+
+void Decoder::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
+                      Workspace& workspace, const ForwardOptions& options) const {
+  const std::int64_t batch = tokens.shape[0], length = tokens.shape[1];
+  PHASOR_CHECK(logits.shape == Shape<3>({batch, length, config_.vocab_size}), kModel,
+               "logits: ", shape_text(logits.shape), ", expected [", batch, ", ", length, ", ", config_.vocab_size,
+               "]");
+  const Workspace::Scope scope(workspace);
+  const Shape<3> shape{batch, length, config_.hidden_size};
+  Saved unsaved;  // holds the plan of a call without gradients
+  Saved& to = saved ? *saved : unsaved;
+  to.positions = consecutive_positions(length, options.first_position);
+  to.plan = plan(placement(to.positions.view()));
+  if (saved) save_tokens(tokens, *saved);
+
+  Streams x = saved ? shaped_streams(to.layers[0].mean, to.layers[0].log_variance, shape, gaussian())
+                    : take_streams(workspace, shape, gaussian());
+  embed(tokens, to.plan, x);
+  for (std::size_t i = 0; i < blocks_.size(); i++) {
+    const bool last = i + 1 == blocks_.size();
+    const Streams y = !saved ? x
+                      : last ? shaped_streams(to.last, to.last_log_variance, shape, gaussian())
+                             : shaped_streams(to.layers[i + 1].mean, to.layers[i + 1].log_variance, shape, gaussian());
+    const bool wanted = static_cast<std::int64_t>(i) == options.weights_layer;
+    const AttentionOptions attention = attention_options(options.dropout_seed, i);
+    std::visit(ForwardBlock{x, to.plan, attention, y, saved ? &to.layers[i].block : nullptr, workspace,
+                            wanted ? options.weights : TensorView<float, 4>()},
+               blocks_[i]);
+    x = y;
+  }
+  const TensorView<float, 3> normed = saved ? shaped(to.normed, shape) : workspace.take(shape);
+  norm_.forward(rows<const float>(x.mean), rows(normed), saved ? &to.norm : nullptr);
+  linear_forward(head(), rows<const float>(normed), rows(logits));
+}
+
+void Decoder::save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const {
+  const TensorView<std::int32_t, 2> copy = shaped(saved.tokens, tokens.shape);
+  for (std::int64_t b = 0; b < tokens.shape[0]; b++)
+    for (std::int64_t t = 0; t < tokens.shape[1]; t++) copy(b, t) = tokens(b, t);
+  saved.layers.resize(blocks_.size());
+}
+
+void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace) {
+  PHASOR_CHECK(saved.layers.size() == blocks_.size() && saved.norm.x.data != nullptr, kModel,
+               "saved: empty, expected what a forward pass saved");
+  const Shape<3>& shape = saved.normed.shape();
+  PHASOR_CHECK(grad_logits.shape == Shape<3>({shape[0], shape[1], config_.vocab_size}), kModel,
+               "grad_logits: ", shape_text(grad_logits.shape), ", expected [", shape[0], ", ", shape[1], ", ",
+               config_.vocab_size, "]");
+  const Workspace::Scope scope(workspace);
+  Streams grad = take_streams(workspace, shape, gaussian()), other = take_streams(workspace, shape, gaussian());
+  PlanGradient grad_plan;
+  PlanGradient* wanted = positions_.empty() ? nullptr : &grad_plan;
+  const TensorView<float, 2> grad_normed = rows(other.mean);
+  linear_backward(head(), rows<const float>(saved.normed.view()), rows(grad_logits), grad_normed);
+  norm_.backward(saved.norm, grad_normed, rows(grad.mean), workspace);
+  if (gaussian()) std::fill_n(grad.log_variance.data, grad.log_variance.size(), 0.0f);  // the head reads the mean
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    std::visit(BackwardBlock{saved.layers[i].block, grad, other, wanted, workspace}, blocks_[i]);
+    std::swap(grad, other);
+  }
+  embedding_.backward(saved.tokens.view(), grad.mean);
+  if (log_variance_embedding_) log_variance_embedding_->backward(saved.tokens.view(), grad.log_variance);
+  if (wanted == nullptr) return;
+  add_positions_backward(saved.plan, grad.mean, grad_plan);
+  backward_positions(placement(saved.positions.view()), grad_plan);
+}
+
+void Decoder::backward_positions(const Placement& placement, const PlanGradient& grad_plan) {
+  const std::vector<Tensor<float, 2>> values = tensors_of(positions_);
+  std::vector<Tensor<float, 2>> gradients;
+  for (const Tensor<float, 2>& value : values) gradients.emplace_back(value.shape());
+  lower_backward(config_.encoding, values, placement, grad_plan, gradients);
+  for (std::size_t i = 0; i < positions_.size(); i++)
+    std::ranges::transform(positions_[i].gradient(), gradients[i], positions_[i].gradient().begin(), std::plus<>());
+}
+
+// ---- decoding ----
+
+void Decoder::Cache::truncate(std::int64_t length) {
+  PHASOR_CHECK(length >= 0 && length <= length_, "Decoder::Cache", "length: ", length, ", expected 0 to ", length_);
+  for (LayerCache& layer : layers_)
+    for (std::int64_t b = 0; b < static_cast<std::int64_t>(layer.lengths().size()); b++) layer.truncate(b, length);
+  length_ = length;
+}
+
+// Whether token 1 is turned alike in a text of two tokens and in the longest.
+CachedKeys Decoder::suitable_keys(std::int64_t capacity) const {
+  const auto turned = [&](std::int64_t length) {
+    Tensor<std::int64_t, 3> query = consecutive_positions(1, 1), keys({1, 1, 2});
+    keys(0, 0, 1) = length - 1;
+    Placement where = placement(query.view());
+    where.keys = keys.view();
+    return plan(where).rotate_q;
+  };
+  const std::optional<AnyRotaryTable> few = turned(2), many = turned(std::max<std::int64_t>(capacity, 2));
+  if (!few) return CachedKeys::rotated;
+  const RotaryView a = *few, b = *many;
+  const bool same = std::equal(a.cos.data, a.cos.data + a.pairs(), b.cos.data) &&
+                    std::equal(a.sin.data, a.sin.data + a.pairs(), b.sin.data);
+  return same ? CachedKeys::rotated : CachedKeys::unrotated;
+}
+
+Decoder::Cache Decoder::make_cache(const LayerCacheConfig& config) const {
+  Cache cache;
+  cache.capacity_ = config.capacity;
+  cache.keys_ = config.keys;
+  for (const AnyBlock& block : blocks_)
+    cache.layers_.push_back(std::visit([&](const auto& each) { return each.make_cache(config); }, block));
+  return cache;
+}
+
+void Decoder::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
+                     Workspace& workspace) const {
+  PHASOR_CHECK(config_.causal, kModel, "decode: of an encoder, expected a causal model");
+  const std::int64_t batch = tokens.shape[0], count = tokens.shape[1], length = cache.length_ + count;
+  PHASOR_CHECK(count >= 1, kModel, "tokens: ", shape_text(tokens.shape), ", expected at least one token");
+  PHASOR_CHECK(length <= cache.capacity_, kModel, "tokens: ", count, " more after ", cache.length_,
+               ", expected at most the cache's ", cache.capacity_);
+  PHASOR_CHECK(logits.shape == Shape<2>({batch, config_.vocab_size}), kModel, "logits: ", shape_text(logits.shape),
+               ", expected [", batch, ", ", config_.vocab_size, "]");
+  const Workspace::Scope scope(workspace);
+  // Of keys turned when they came only the span of distances matters: its ends are enough.
+  const Tensor<std::int64_t, 3> queries = consecutive_positions(count, cache.length_);
+  Tensor<std::int64_t, 3> keys = consecutive_positions(length);
+  if (cache.keys_ == CachedKeys::rotated) {
+    keys = Tensor<std::int64_t, 3>({1, 1, 2});
+    keys(0, 0, 1) = length - 1;
+  }
+  Placement where = placement(queries.view());
+  where.keys = keys.view();
+  const PositionPlan positions = plan(where);
+  const Streams x = take_streams(workspace, {batch, count, config_.hidden_size}, gaussian());
+  embed(tokens, positions, x);
+  for (std::size_t i = 0; i < blocks_.size(); i++)
+    std::visit(
+        [&](const auto& block) { block.decode(x, positions, attention_options(0, i), cache.layers_[i], x, workspace); },
+        blocks_[i]);
+  cache.length_ = length;
+  const TensorView<float, 2> last = workspace.take(Shape<2>{batch, config_.hidden_size});
+  const TensorView<const float, 3> all = x.mean;
+  norm_.forward({all.data + (count - 1) * all.strides[1], last.shape, {all.strides[0], 1}}, last);
+  linear_forward(head(), last, logits);
+}
+
+}  // namespace phasor

@@ -1,0 +1,204 @@
+#include "phasor/models/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "models/model_cases.h"
+#include "phasor/core/parallel.h"
+#include "phasor/layers/loss.h"
+#include "support/expect_error.h"
+
+namespace phasor {
+namespace {
+
+constexpr std::int64_t kBatch = 2, kLength = 17;
+
+// A model, tokens, and the loss of predicting each next token.
+struct Step {
+  Decoder model;
+  Tensor<std::int32_t, 2> tokens;
+  std::vector<std::int32_t> targets;
+  Tensor<float, 3> logits, grad_logits;
+  Decoder::Saved saved;
+  Workspace workspace;
+
+  // Fresh weights are so small that attention is nearly even: with `grown` ones positions and scores matter.
+  enum Weights { fresh, grown };
+
+  explicit Step(const DecoderConfig& config, std::uint64_t seed = 5, Weights weights = fresh)
+      : model(config, seed),
+        tokens(random_tokens({kBatch, kLength}, config.vocab_size, 3)),
+        logits({kBatch, kLength, config.vocab_size}),
+        grad_logits(logits.shape()) {
+    for (std::int64_t i = 0; i < tokens.size(); i++)
+      targets.push_back(i % kLength == kLength - 1 ? kIgnoredTarget : tokens.data()[i + 1]);
+    if (weights == fresh) return;
+    for (const NamedWeight& each : model.weights())
+      if (each.weight->shape().size() == 2)
+        for (float& value : each.weight->value()) value *= 12.0f;
+  }
+
+  double loss() {
+    model.forward(tokens.view(), logits.view(), &saved, workspace);
+    const Shape<2> rows{kBatch * kLength, logits.shape()[2]};
+    return cross_entropy({logits.data(), rows}, targets, {.grad_logits = {grad_logits.data(), rows}}, workspace).loss;
+  }
+
+  double backward() {
+    const double value = loss();
+    model.clear_gradients();
+    model.backward(saved, grad_logits.view(), workspace);
+    return value;
+  }
+};
+
+class EveryModel : public testing::TestWithParam<ModelCase> {};
+
+TEST_P(EveryModel, BeginsNearTheLossOfGuessing) {
+  Step step(GetParam().config);
+  EXPECT_NEAR(step.loss(), std::log(29.0), 0.05 * std::log(29.0));
+}
+
+// The head reads the mean, so that the last block's log variances lead nowhere.
+bool leads_nowhere(const std::string& name) {
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  return has("blocks.1.") && has("log_sigma") && (has("ffn") || has(".v_") || has(".o_"));
+}
+
+// Along each weight's own gradient the loss must rise by its norm. A float loss of about 3 is right to 1e-6, and a step
+// that changes it by about 1e-2 has an error of its own below one percent.
+TEST_P(EveryModel, GradientsAreSlopes) {
+  Step step(GetParam().config, 5, Step::grown);
+  step.backward();
+  for (const NamedWeight& each : step.model.weights()) {
+    const std::vector<float> gradient(each.weight->gradient().begin(), each.weight->gradient().end());
+    const std::vector<float> value(each.weight->value().begin(), each.weight->value().end());
+    const double norm = std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
+    if (leads_nowhere(each.name)) {
+      EXPECT_EQ(norm, 0) << each.name;
+      continue;
+    }
+    ASSERT_GT(norm, 1e-5) << each.name << " has no gradient";
+    const double size = std::sqrt(std::inner_product(value.begin(), value.end(), value.begin(), 0.0));
+    const double distance = std::min(2e-3 / norm, 0.005 * std::max(size, 0.1));
+    const auto loss_at = [&](double way) {
+      for (std::size_t i = 0; i < value.size(); i++)
+        each.weight->value()[i] = static_cast<float>(value[i] + way / norm * gradient[i]);
+      return step.loss();
+    };
+    const double slope = (loss_at(distance) - loss_at(-distance)) / (2 * distance);
+    std::ranges::copy(value, each.weight->value().begin());
+    EXPECT_NEAR(slope, norm, 0.01 * norm + 1e-6 / distance) << each.name;
+  }
+}
+
+TEST_P(EveryModel, DecodingEqualsTheWholeSequence) {
+  Step step(GetParam().config, 5, Step::grown);
+  step.loss();
+  for (const CachedKeys keys : {CachedKeys::rotated, CachedKeys::unrotated}) {
+    Decoder::Cache cache = step.model.make_cache({.batch = kBatch, .capacity = kLength, .keys = keys});
+    Tensor<float, 2> logits({kBatch, 29});
+    for (std::int64_t first = 0; first < kLength;) {
+      const std::int64_t count = first == 0 ? 5 : 1;
+      step.model.decode(step.tokens.view().slice(1, first, count), cache, logits.view(), step.workspace);
+      first += count;
+      for (std::int64_t b = 0; b < kBatch; b++)
+        for (std::int64_t v = 0; v < 29; v++)
+          ASSERT_NEAR(logits(b, v), step.logits(b, first - 1, v), 1e-5) << "after " << first << " tokens";
+    }
+    EXPECT_EQ(cache.length(), kLength);
+  }
+}
+
+TEST_P(EveryModel, ThreadsChangeNoBit) {
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 3, 5}) {
+    set_num_threads(threads);
+    Step step(GetParam().config);
+    step.backward();
+    std::vector<float> all(step.logits.begin(), step.logits.end());
+    for (const NamedWeight& each : step.model.weights())
+      all.insert(all.end(), each.weight->gradient().begin(), each.weight->gradient().end());
+    if (expected.empty()) expected = all;
+    EXPECT_EQ(std::memcmp(all.data(), expected.data(), all.size() * sizeof(float)), 0) << threads << " threads";
+  }
+  set_num_threads(0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Encodings, EveryModel, testing::ValuesIn(model_cases()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(Decoder, EqualSeedsMakeEqualModelsAndOthersDoNot) {
+  const DecoderConfig config = model_cases()[0].config;
+  Step a(config, 7), b(config, 7), c(config, 8);
+  EXPECT_EQ(a.loss(), b.loss());
+  EXPECT_NE(a.loss(), c.loss());
+}
+
+TEST(Decoder, AnEncoderSeesWhatComesLater) {
+  DecoderConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+  for (const bool causal : {true, false}) {
+    config.causal = causal;
+    Step step(config);
+    step.loss();
+    const float before = step.logits(0, 0, 0);
+    step.tokens(0, kLength - 1) = (step.tokens(0, kLength - 1) + 1) % 29;
+    step.loss();
+    EXPECT_EQ(step.logits(0, 0, 0) == before, causal);
+  }
+}
+
+TEST(Decoder, UntiedHeadsQkNormAndWindowsHaveGradients) {
+  DecoderConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+  config.tie_word_embeddings = false, config.qk_norm = true, config.sliding_window = 4, config.attention_bias = true;
+  Step step(config);
+  step.backward();
+  for (const NamedWeight& each : step.model.weights()) {
+    // A bias of keys adds the same to all scores of a query, which changes nothing; but it is rotated.
+    const bool any = std::ranges::any_of(each.weight->gradient(), [](float g) { return std::fabs(g) > 1e-7f; });
+    EXPECT_TRUE(any) << each.name;
+  }
+}
+
+TEST(Decoder, ScalingsCanChangeAtInference) {
+  Step step(small_config(RopeConfig{.head_dim = 6}, Score::dot));
+  const double plain = step.loss();
+  step.model.set_encoding(RopeConfig{.head_dim = 6, .scaling = {.type = "linear", .factor = 4.0}});
+  EXPECT_NE(step.loss(), plain);
+  EXPECT_ERROR(step.model.set_encoding(LearnedConfig{.max_length = 32}), "encoding: learned, expected one that learns");
+}
+
+TEST(Decoder, WeightsOfOneLayer) {
+  Step step(small_config(RopeConfig{.head_dim = 6}, Score::dot));
+  Tensor<float, 4> weights({kBatch, 4, kLength, kLength});
+  step.model.forward(step.tokens.view(), step.logits.view(), nullptr, step.workspace,
+                     {.weights_layer = 1, .weights = weights.view()});
+  const float* row = &weights(1, 3, kLength - 1, 0);
+  EXPECT_NEAR(std::accumulate(row, row + kLength, 0.0), 1.0, 1e-6);
+}
+
+TEST(Decoder, BadInputIsNamed) {
+  DecoderConfig config = small_config(NoneConfig{}, Score::dot);
+  config.num_hidden_layers = 0;
+  EXPECT_ERROR(Decoder(config, 1), "[Decoder] num_hidden_layers: 0");
+  config = small_config(NoneConfig{}, Score::w2), config.qk_norm = true;
+  EXPECT_ERROR(Decoder(config, 1), "qk_norm");
+  Step step(small_config(LearnedConfig{.max_length = 16}, Score::dot));
+  EXPECT_ERROR(step.loss(), "16");
+  Step other(small_config(NoneConfig{}, Score::dot));
+  EXPECT_ERROR(other.model.backward(other.saved, other.grad_logits.view(), other.workspace), "[Decoder] saved: empty");
+  other.tokens(1, 3) = 29;
+  EXPECT_ERROR(other.loss(), "29");
+  Decoder::Cache cache = other.model.make_cache({.batch = 1, .capacity = 4});
+  Tensor<float, 2> logits({1, 29});
+  const Tensor<std::int32_t, 2> tokens = random_tokens({1, 5}, 29, 1);
+  EXPECT_ERROR(other.model.decode(tokens.view(), cache, logits.view(), other.workspace),
+               "5 more after 0, expected at most the cache's 4");
+}
+
+}  // namespace
+}  // namespace phasor
