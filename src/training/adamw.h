@@ -7,11 +7,11 @@ namespace phasor::detail {
 
 // The numbers of a step, rounded to float once.
 struct AdamWStep {
-  float keep;            // 1 - lr decay
+  float keep;  // 1 - lr decay
   float gradient_scale;
-  float from_gradient;   // 1 - beta1
+  float from_gradient;  // 1 - beta1
   float beta2, from_square;
-  float step_size;       // lr / (1 - beta1^t)
+  float step_size;        // lr / (1 - beta1^t)
   float root_correction;  // sqrt(1 - beta2^t)
   float eps;
 };

@@ -102,8 +102,7 @@ void AdamW::restore(std::int64_t steps_done, std::vector<Moments> moments) {
     PHASOR_CHECK(moments[w].name == moments_[w].name && moments[w].mean.shape() == moments_[w].mean.shape() &&
                      moments[w].square.shape() == moments_[w].square.shape(),
                  "AdamW", "moments: of weight ", moments[w].name, " with ", moments[w].mean.size(), " and ",
-                 moments[w].square.size(), " elements, expected ", moments_[w].name, " with ",
-                 moments_[w].mean.size());
+                 moments[w].square.size(), " elements, expected ", moments_[w].name, " with ", moments_[w].mean.size());
   steps_done_ = steps_done;
   moments_ = std::move(moments);
 }
