@@ -93,7 +93,7 @@ constinit const Encoding kAlibi{
     .acts_on = "scores",
     .source = "Press et al. 2021, arXiv 2108.12409",
     .gradient = "slopes, if learnable: -sum of |distance| dS",
-    .defaults = [](const ModelShape&) -> EncodingConfig { return AlibiConfig{}; },
+    .defaults = [](const ModelShape& shape) -> EncodingConfig { return AlibiConfig{.causal = shape.causal}; },
     .parameters = alibi_parameters,
     .lower = alibi_lower,
     .lower_backward = alibi_backward,

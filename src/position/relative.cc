@@ -119,7 +119,7 @@ constinit const Encoding kT5{
     .acts_on = "scores",
     .source = "Raffel et al. 2019, arXiv 1910.10683",
     .gradient = "table: scatter-add of dS by bucket",
-    .defaults = [](const ModelShape&) -> EncodingConfig { return T5Config{}; },
+    .defaults = [](const ModelShape& shape) -> EncodingConfig { return T5Config{.bidirectional = !shape.causal}; },
     .parameters = [](const EncodingConfig& config, const ModelShape& shape,
                      std::uint64_t) { return zero_table("buckets", t5_shape(config.as<T5Config>(), shape)); },
     .lower =
