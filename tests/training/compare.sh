@@ -5,12 +5,13 @@ phasor=$1
 folder=$2
 rm -rf "$folder"
 
-compare() {
-  "$phasor" compare --task copy --symbols 8 --length 16 --batch 4 --hidden 32 --heads 2 --steps 20 --seeds 2 \
-    --encodings rope,learned,rope+yarn,w2-alibi --out "$folder" "$@"
+compare() {  # SEEDS ENCODINGS FOLDER
+  "$phasor" compare --task copy --symbols 8 --length 16 --batch 4 --hidden 32 --heads 2 --steps 20 --seeds "$1" \
+    --encodings "$2" --out "$3"
 }
+encodings=rope,learned,rope+yarn,w2-alibi
 
-compare >"$folder.out" 2>"$folder.log" || { cat "$folder.log"; exit 1; }
+compare 2 $encodings "$folder" >"$folder.out" 2>"$folder.log" || { cat "$folder.log"; exit 1; }
 grep -q 'learned at 32, 64, 128: not possible, its table ends at position 15' "$folder.out"
 grep -q 'rope+yarn: the model trained as rope' "$folder.out"
 grep -q 'report.html' "$folder.out"
@@ -20,7 +21,7 @@ test "$(ls "$folder"/trials/*.json | wc -l)" -eq 6
 # A lost result is found again from its model; nothing is trained, and scores are the same.
 cp "$folder/trials/rope-seed2-rate0.003.json" "$folder/before.json"
 rm "$folder/trials/rope-seed2-rate0.003.json" "$folder/results.json"
-compare >"$folder.out" 2>"$folder.log"
+compare 2 $encodings "$folder" >"$folder.out" 2>"$folder.log"
 if grep 'step ' "$folder.log"; then echo "something was trained again"; exit 1; fi
 python3 - "$folder/before.json" "$folder/trials/rope-seed2-rate0.003.json" <<'PYTHON'
 import json, sys
@@ -30,11 +31,11 @@ assert [e.get("runs") for e in before] == [e.get("runs") for e in after]
 PYTHON
 
 code=0
-compare --seeds 3 2>"$folder.log" || code=$?
+compare 3 $encodings "$folder" 2>"$folder.log" || code=$?
 test "$code" -eq 2
 grep -q 'has a comparison with seeds 1,2, expected 1,2,3' "$folder.log" || { cat "$folder.log"; exit 1; }
 code=0
-compare --encodings rope,spiral --out "$folder-other" 2>"$folder.log" || code=$?
+compare 2 rope,spiral "$folder-other" 2>"$folder.log" || code=$?
 test "$code" -eq 2
 grep -q 'spiral' "$folder.log"
 echo "as expected"

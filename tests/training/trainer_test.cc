@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "phasor/core/parallel.h"
 #include "phasor/training/checkpoint.h"
@@ -46,10 +45,11 @@ struct Learner {
 class Overfits : public testing::TestWithParam<Learner> {};
 
 TEST_P(Overfits, OneBatchToNearZero) {
+  constexpr std::int64_t kSteps = 600;
   const OneBatch data;
   Decoder model(small_config(data.vocabulary(), GetParam().encoding, GetParam().score), 1);
-  TrainingState state = small_training(250);
-  state.settings.schedule = {.peak = 1e-2, .warmup_steps = 10, .steps = 250};
+  TrainingState state = small_training(kSteps);
+  state.settings.schedule = {.peak = 4e-3, .warmup_steps = 10, .steps = kSteps};
   state.settings.evaluate_every = 0;
   Trainer trainer(model, data, state);
   EXPECT_EQ(train(trainer), TrainEnd::finished);
@@ -115,7 +115,7 @@ TEST(Trainer, AccumulationIsALargerBatch) {
   TrainingState large = small_training(1), small = small_training(1);
   large.settings.batch = 8;
   small.settings.accumulation = 2;
-  for (TrainingState* state : {&large, &small}) state->settings.adamw.weight_decay = 0.0;
+  for (TrainingState* state : {&large, &small}) state->settings.schedule.warmup_steps = 0;
   const auto data = make_dataset(*large.data);
   Decoder of_large(small_config(data->vocabulary()), 1), of_small(small_config(data->vocabulary()), 1);
   Trainer a(of_large, *data, large), b(of_small, *data, small);

@@ -28,7 +28,10 @@ struct Options {
   std::string command;
 };
 
-constexpr std::int64_t kDefaultSteps = 300;
+// With these defaults all encodings but none learn the task at the length of training, in a few seconds each.
+constexpr std::int64_t kDefaultSteps = 1000;
+constexpr std::int64_t kDefaultSymbols = 16;
+constexpr const char* kDefaultTask = "induction";
 
 void check(const Options& options) {
   PHASOR_CHECK(options.seeds >= 1, "compare", "--seeds: ", options.seeds, ", expected 1 or more");
@@ -116,7 +119,7 @@ report::Settings settled(const Options& options, const ComparisonFolder& folder,
 }
 
 void compare(Options options) {
-  if (!options.trial.data.task && !options.trial.data.text) options.trial.data.task = "induction";
+  if (!options.trial.data.task && !options.trial.data.text) options.trial.data.task = kDefaultTask;
   if (options.trial.eval_lengths.empty())
     for (const std::int64_t times : {1, 2, 4, 8}) options.trial.eval_lengths.push_back(times * options.trial.length);
   check(options);
@@ -167,6 +170,7 @@ std::string command_text(const CLI::App& command) {
 void add_compare(CLI::App& app) {
   auto* command = app.add_subcommand("compare", "Train the same model with each encoding, and score them");
   auto options = std::make_shared<Options>();
+  options->trial.data.symbols = kDefaultSymbols;
   add_data_options(*command, options->trial.data);
   command->add_option("--encodings", options->encodings, "What is compared: [w2-]ENCODING[+SCALING], ...")
       ->delimiter(',')
@@ -179,7 +183,8 @@ void add_compare(CLI::App& app) {
   command->add_option("--learning-rates", options->learning_rates, "Tried with each; the best counts")
       ->delimiter(',')
       ->capture_default_str();
-  auto* steps = command->add_option("--steps", options->steps, "Of each training (default: 300)");
+  auto* steps = command->add_option("--steps", options->steps,
+                                    "Of each training (default: " + std::to_string(kDefaultSteps) + ")");
   command->add_option("--budget-seconds", options->budget_seconds, "For all trainings, instead of --steps")
       ->excludes(steps);
   command->add_option("--batch", options->trial.batch, "Rows of a step")->capture_default_str();
