@@ -60,7 +60,7 @@ def normal_weights(shapes, random, deviation=None):
     def values(name, shape):
         numbers = random.standard_normal(shape, dtype=np.float32)
         if name.endswith("tau"):
-            return np.float32(16.0).reshape(shape)
+            return np.full(shape, 16.0)
         return 1.0 + 0.1 * numbers if len(shape) == 1 else numbers * np.float32(deviation or shape[1] ** -0.5)
     return {name: values(name, shape).astype(np.float32) for name, shape in shapes.items()}
 
