@@ -1,14 +1,25 @@
-"""What is compared: the cases, their inputs, and which peers run them."""
+"""What is compared: the cases, their inputs, and which peers run them.
+
+A case has a name, peers, settings() for phasor_case, and inputs(), name -> array.
+"""
 import dataclasses
 
 import numpy as np
 
 import peers
+import torch_models
+
+
+def settings_of(case, kind):
+    """All fields but those that are not phasor_case's concern."""
+    fields = {field.name: getattr(case, field.name) for field in dataclasses.fields(case)}
+    del fields["name"], fields["peers"]
+    return {"kind": kind, **fields}
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One computation. phasor_case.cc knows the same fields, but for the name and the peers."""
+    """Attention alone. attention_job.cc knows the same fields, but for the name and the peers."""
     name: str
     peers: tuple
     heads: int = 8
@@ -22,11 +33,10 @@ class Case:
     bias: str = "none"      # none, alibi, learned: a number for each head and distance, trained
     dropout: float = 0.0
     tau: float = 16.0       # of w2
+    trains_model = False
 
     def settings(self):
-        fields = dataclasses.asdict(self)
-        del fields["name"], fields["peers"]
-        return fields
+        return settings_of(self, "attention")
 
     def inputs(self):
         """Name -> array. Normal numbers; standard deviations (the spread of q and k in w2) are positive."""
@@ -45,6 +55,69 @@ class Case:
         return arrays
 
 
+def normal_weights(shapes, random, deviation=None):
+    """Name -> array. Matrices are normal numbers, of deviation 1/sqrt(inputs) unless given; norms are near 1."""
+    def values(name, shape):
+        numbers = random.standard_normal(shape, dtype=np.float32)
+        if name.endswith("tau"):
+            return np.full(shape, 16.0)
+        return 1.0 + 0.1 * numbers if len(shape) == 1 else numbers * np.float32(deviation or shape[1] ** -0.5)
+    return {name: values(name, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockCase:
+    """A block, forward + backward, for block_job.cc: RoPE, causal, as many key heads as heads."""
+    name: str
+    peers: tuple
+    batch: int
+    tokens: int
+    hidden: int = 512
+    heads: int = 8
+    feed_forward: int = 2048
+    score: str = "dot"
+    dropout = 0.0
+    trains_model = False
+
+    def settings(self):
+        return settings_of(self, "block")
+
+    def inputs(self):
+        random = np.random.default_rng(0)
+        streams = ("mean", "spread") if self.score == "w2" else ("mean",)
+        arrays = {f"{name}_{stream}": random.standard_normal((self.batch, self.tokens, self.hidden), dtype=np.float32)
+                  for name in ("x", "grad_y") for stream in streams}
+        return arrays | normal_weights(torch_models.block_shapes(self), random)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderCase:
+    """A step of training of a whole model, for decoder_job.cc: RoPE, tied embeddings."""
+    name: str
+    peers: tuple
+    batch: int = 4
+    tokens: int = 512
+    hidden: int = 512
+    layers: int = 8
+    heads: int = 8
+    key_heads: int = 2
+    feed_forward: int = 1408
+    vocabulary: int = 6400
+    score = "dot"
+    dropout = 0.0
+    trains_model = True     # so tokens per second and memory are of interest
+
+    def settings(self):
+        return settings_of(self, "decoder")
+
+    def inputs(self):
+        """Tokens are stored as floats, like all else."""
+        random = np.random.default_rng(0)
+        text = random.integers(0, self.vocabulary, (self.batch, self.tokens + 1)).astype(np.float32)
+        arrays = {"tokens": np.ascontiguousarray(text[:, :-1]), "targets": np.ascontiguousarray(text[:, 1:])}
+        return arrays | normal_weights(torch_models.decoder_shapes(self), random, deviation=0.02)
+
+
 def square(tokens):
     return {"queries": tokens, "keys": tokens}
 
@@ -54,7 +127,9 @@ def heads(count, key_heads=None):
 
 
 SDPA = peers.TorchSdpa()
+BLOCK = (torch_models.TorchBlock(),)
 W2_PEERS = (peers.TorchEagerW2(), peers.TorchSdpaW2Mask(), peers.TorchSdpaW2Channel())
+W2_BLOCKS = tuple(torch_models.TorchW2Block(peer) for peer in (peers.TorchEagerW2(), peers.TorchSdpaW2Channel()))
 
 CASES = (
     Case("forward, full, S2048 D64", (SDPA, peers.OnnxRuntime())),
@@ -71,4 +146,9 @@ CASES = (
     Case("W2 training, causal, S2048 D64", W2_PEERS, causal=True, backward=True, score="w2"),
     Case("decode, H32/8 S4096 D128", (SDPA, peers.TorchSdpaHeadsAsRows()), queries=1, keys=4096, channels=128,
          **heads(32, 8)),
+    BlockCase("block training, B2 S512", BLOCK, batch=2, tokens=512),
+    BlockCase("block training, B1 S2048", BLOCK, batch=1, tokens=2048),
+    BlockCase("W2 block training, B2 S512", W2_BLOCKS, batch=2, tokens=512, score="w2"),
+    BlockCase("W2 block training, B1 S2048", W2_BLOCKS, batch=1, tokens=2048, score="w2"),
+    DecoderCase("decoder of 26M, forward and backward, B4 S512", (torch_models.TorchDecoder(),)),
 )

@@ -13,6 +13,7 @@ import onnxruntime
 import torch
 
 sys.dont_write_bytecode = True  # leave no __pycache__ in the sources
+import peak_memory
 from cases import CASES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -35,6 +36,7 @@ class Phasor:
         if not pathlib.Path(program).exists():
             raise Failure(f"{program} is not there: `make bench-peers` builds it")
         # A session of its own: Ctrl-C is for us. It ends by itself when its input does, that is, with us.
+        self.program, self.threads = program, threads
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
         self.greeting = self.read()
@@ -121,6 +123,19 @@ class Progress:
             self.show("")
 
 
+def peak_of_phasor(case, program, threads):
+    """Bytes, in a process of its own, beyond what it has without a case."""
+    phasor = Phasor(program, threads)
+    try:
+        before = phasor.tell(do="memory")["peak"]
+        with tempfile.TemporaryDirectory(prefix="phasor-peers-") as folder:
+            phasor.open(case, case.inputs(), folder)
+        phasor.seconds(peak_memory.CALLS)
+        return phasor.tell(do="memory")["peak"] - before
+    finally:
+        phasor.close()
+
+
 def largest_difference(ours, theirs):
     """Over all results, relative to the largest value of each."""
     if ours.keys() != theirs.keys():
@@ -186,6 +201,18 @@ def measure_all(cases, phasor, rounds):
     return rows, failures
 
 
+def measure_memory(cases, phasor):
+    """(case name, side name) -> bytes, for the cases that train a model."""
+    peaks = {}
+    for case in cases:
+        if not case.trains_model:
+            continue
+        peaks[case.name, phasor.name] = peak_of_phasor(case, phasor.program, phasor.threads)
+        for peer in case.peers:
+            peaks[case.name, peer.name] = peak_memory.of_peer(peer, case, phasor.threads)
+    return peaks
+
+
 def milliseconds(seconds):
     return f"{1e3 * min(seconds):.2f} ({1e3 * statistics.median(seconds):.2f})"
 
@@ -195,16 +222,34 @@ def ratio(row):
     return f"{min(row['theirs']) / min(row['ours']):.2f} ({medians:.2f})"
 
 
-def table(rows):
-    """Markdown, its columns padded so that it reads well as text."""
+def table(lines):
+    """Markdown, its columns padded so that it reads well as text. The first line is the head."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    texts = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines]
+    return "\n".join([texts[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *texts[1:]])
+
+
+def table_of_times(rows):
     lines = [["case", "phasor, ms", "peer", "its time, ms", "its / phasor's", "results differ by"]]
     for row in rows:
         difference = "random" if row["difference"] is None else f"{row['difference']:.0e}"
         lines.append([row["case"], milliseconds(row["ours"]), row["peer"], milliseconds(row["theirs"]), ratio(row),
                       difference])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    texts = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines]
-    return "\n".join([texts[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *texts[1:]])
+    return table(lines)
+
+
+def table_of_training(cases, rows, peaks):
+    """Tokens and memory of the cases that train a model; nothing when there are none."""
+    tokens = {case.name: case.batch * case.tokens for case in cases if case.trains_model}
+    lines = [["case", "with", "tokens per second", "peak memory, MB"]]
+    seconds = {}
+    for row in rows:
+        if row["case"] in tokens:
+            seconds |= {(row["case"], "phasor"): row["ours"], (row["case"], row["peer"]): row["theirs"]}
+    for (case, side), times in seconds.items():
+        speed = f"{tokens[case] / min(times):.0f} ({tokens[case] / statistics.median(times):.0f})"
+        lines.append([case, side, speed, f"{peaks[case, side] / 1e6:.0f}"])
+    return f"\n\n{table(lines)}" if len(lines) > 1 else ""
 
 
 def cpu_name():
@@ -273,7 +318,8 @@ def main():
     phasor = Phasor(options.program, options.threads)
     try:
         rows, failures = measure_all(cases, phasor, options.rounds)
-        text = f"{setting(phasor, options.rounds)}\n\n{table(rows)}"
+        text = (f"{setting(phasor, options.rounds)}\n\n{table_of_times(rows)}"
+                f"{table_of_training(cases, rows, measure_memory(cases, phasor))}")
     finally:
         phasor.close()
     print(text)

@@ -19,84 +19,53 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Steps of the depth made at once: all panels of b, and the rows of a, stay in the second-level cache.
+// Steps of the depth made at once: the panels of b and the rows of a of a block stay in the second-level cache.
 constexpr size_t kDepth = HWY_MIN(512, 16384 / kPanel);
 
-// Columns of b as panels, [panel][depth][kPanel], zeros past the last column.
-class PackedColumns {
- public:
-  PackedColumns(const detail::MatmulJob& job, const detail::MatmulBlock& block, float* memory)
-      : b_(job.b),
-        by_rows_(detail::is_contiguous_along(job.b, 1)),
-        first_(block.first_column),
-        columns_(static_cast<size_t>(block.columns)),
-        memory_(memory) {}
+int64_t PanelColumns() { return kPanel; }
 
-  void Pack(int64_t first_step, size_t steps) {
-    for (size_t j = 0; j < columns_; j += kPanel) {
-      const size_t count = HWY_MIN(kPanel, columns_ - j);
-      const float* from = b_.data + first_step * b_.strides[0] + (first_ + static_cast<int64_t>(j)) * b_.strides[1];
-      by_rows_ ? CopyRows(from, steps, count, Panel(j)) : Transpose(from, steps, count, Panel(j));
-    }
+HWY_INLINE void CopyToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
+  for (size_t k = 0; k < steps; k++) {
+    std::memcpy(panel + k * kPanel, from + k * stride, count * sizeof(float));
+    std::fill_n(panel + k * kPanel + count, kPanel - count, 0.0f);
   }
+}
 
-  float* Panel(size_t column) const { return memory_ + column * kDepth; }
+// In parts that stay in the first-level cache: a panel is written by lanes, in several passes.
+HWY_INLINE void TransposeToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
+  constexpr size_t kPart = 64;
+  const bool whole = count == kPanel && steps % kSquare == 0;
+  for (size_t k = 0; whole && k < steps; k += kPart)
+    RowsToPanel(from + k, stride, HWY_MIN(kPart, steps - k), 1.0f, panel + k * kPanel);
+  for (size_t k = 0; !whole && k < steps; k++)
+    for (size_t lane = 0; lane < kPanel; lane++)
+      panel[k * kPanel + lane] = lane < count ? from[lane * stride + k] : 0.0f;
+}
 
- private:
-  void CopyRows(const float* from, size_t steps, size_t count, float* panel) const {
-    for (size_t k = 0; k < steps; k++) {
-      std::memcpy(panel + k * kPanel, from + static_cast<int64_t>(k) * b_.strides[0], count * sizeof(float));
-      std::fill_n(panel + k * kPanel + count, kPanel - count, 0.0f);
-    }
+// Columns of b from the given one on, as a panel; zeros past the last.
+void PackPanel(const detail::MatmulJob& job, const detail::MatmulPass& pass, int64_t column) {
+  const TensorView<const float, 2>& b = job.b;
+  const auto steps = static_cast<size_t>(pass.steps);
+  const auto count = static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kPanel), b.shape[1] - column));
+  const float* from = b.data + pass.first_step * b.strides[0] + column * b.strides[1];
+  float* panel = pass.b + (column - pass.first_column) * pass.steps;
+  if (detail::is_contiguous_along(b, 1))
+    CopyToPanel(from, static_cast<size_t>(b.strides[0]), steps, count, panel);
+  else
+    TransposeToPanel(from, static_cast<size_t>(b.strides[1]), steps, count, panel);
+}
+
+// Rows of a that is stored by columns, in tiles.
+void PackTiles(const detail::MatmulJob& job, const detail::MatmulPass& pass, int64_t first_row, int64_t rows) {
+  const auto steps = static_cast<size_t>(pass.steps), whole = static_cast<size_t>(rows) / kTileRows * kTileRows;
+  const size_t rest = static_cast<size_t>(rows) - whole;
+  for (size_t k = 0; k < steps; k++) {
+    const float* from = job.a.data + first_row + (pass.first_step + static_cast<int64_t>(k)) * job.a.strides[1];
+    float* to = pass.a + (first_row - pass.first_row) * pass.steps + k * kTileRows;
+    for (size_t i = 0; i < whole; i += kTileRows) std::memcpy(to + i * steps, from + i, kTileRows * sizeof(float));
+    std::memcpy(to + whole * steps, from + whole, rest * sizeof(float));
   }
-
-  void Transpose(const float* from, size_t steps, size_t count, float* panel) const {
-    const auto stride = static_cast<size_t>(b_.strides[1]);
-    if (count == kPanel && steps % kSquare == 0) return RowsToPanel(from, stride, steps, 1.0f, panel);
-    for (size_t k = 0; k < steps; k++)
-      for (size_t lane = 0; lane < kPanel; lane++)
-        panel[k * kPanel + lane] = lane < count ? from[lane * stride + k] : 0.0f;
-  }
-
-  TensorView<const float, 2> b_;
-  bool by_rows_;
-  int64_t first_;
-  size_t columns_;
-  float* memory_;
-};
-
-// Rows of a: in place when stored by rows. Stored by columns they are copied, [tile][depth][kTileRows]: columns that
-// lie a power of two apart would fall into the same few sets of the cache.
-class RowsOfA {
- public:
-  RowsOfA(const detail::MatmulJob& job, const detail::MatmulBlock& block, float* memory)
-      : a_(job.a), first_(block.first_row), rows_(static_cast<size_t>(block.rows)), memory_(memory) {}
-
-  static bool InPlace(const detail::MatmulJob& job) { return detail::is_contiguous_along(job.a, 1); }
-  static size_t Floats(size_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows * kDepth; }
-
-  void Pack(int64_t first_step, size_t steps) {
-    const size_t whole = rows_ / kTileRows * kTileRows, rest = rows_ - whole;
-    for (size_t k = 0; k < steps; k++) {
-      const float* from = a_.data + first_ + (first_step + static_cast<int64_t>(k)) * a_.strides[1];
-      float* to = memory_ + k * kTileRows;
-      for (size_t i = 0; i < whole; i += kTileRows) std::memcpy(to + i * kDepth, from + i, kTileRows * sizeof(float));
-      std::memcpy(to + whole * kDepth, from + whole, rest * sizeof(float));
-    }
-  }
-
-  ByRows Rows(size_t i, int64_t first_step) const {
-    return {a_.data + (first_ + static_cast<int64_t>(i)) * a_.strides[0] + first_step,
-            static_cast<size_t>(a_.strides[0])};
-  }
-  ByColumns Packed(size_t i) const { return {memory_ + i / kTileRows * kTileRows * kDepth + i % kTileRows, kTileRows}; }
-
- private:
-  TensorView<const float, 2> a_;
-  int64_t first_;
-  size_t rows_;
-  float* memory_;
-};
+}
 
 // The bias of a panel's columns, zeros where there is none.
 struct Bias {
@@ -148,22 +117,25 @@ HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::Matmul
   });
 }
 
-void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulBlock& block) {
-  detail::Arena& arena = detail::Arena::begin();
-  const auto rows = static_cast<size_t>(block.rows), columns = static_cast<size_t>(block.columns);
-  const bool in_place = RowsOfA::InPlace(job);
-  PackedColumns b(job, block, arena.take((columns + kPanel - 1) / kPanel * kPanel * kDepth));
-  RowsOfA a(job, block, in_place ? nullptr : arena.take(RowsOfA::Floats(rows)));
-  const int64_t depth = job.depth();
-  for (int64_t k = 0; k < depth || k == 0; k += kDepth) {
-    const auto steps = static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kDepth), depth - k));
-    b.Pack(k, steps);
-    if (!in_place) a.Pack(k, steps);
+void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulPass& pass, const detail::MatmulBlock& block) {
+  const auto columns = static_cast<size_t>(block.columns);
+  const auto a_stride = static_cast<size_t>(job.a.strides[0]);
+  for (int64_t k = 0; k < pass.steps || k == 0; k += kDepth) {
+    const auto steps = static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kDepth), pass.steps - k));
+    const bool first = pass.first_step + k == 0;
+    const float* in_place = job.a.data + block.first_row * job.a.strides[0] + pass.first_step + k;
+    const float* tiles = pass.a + (block.first_row - pass.first_row) * pass.steps + k * static_cast<int64_t>(kTileRows);
     for (size_t j = 0; j < columns; j += kPanel) {
-      if (in_place)
-        MultiplyPanel(job, block, j, k == 0, steps, b.Panel(j), [&](size_t i) HWY_ATTR { return a.Rows(i, k); });
+      const int64_t column = block.first_column + static_cast<int64_t>(j);
+      const float* panel = pass.b + (column - pass.first_column) * pass.steps + k * static_cast<int64_t>(kPanel);
+      if (pass.a == nullptr)
+        MultiplyPanel(job, block, j, first, steps, panel,
+                      [&](size_t i) HWY_ATTR { return ByRows(in_place + i * a_stride, a_stride); });
       else
-        MultiplyPanel(job, block, j, k == 0, steps, b.Panel(j), [&](size_t i) HWY_ATTR { return a.Packed(i); });
+        MultiplyPanel(job, block, j, first, steps, panel, [&](size_t i) HWY_ATTR {
+          const size_t tile = i / kTileRows * kTileRows;
+          return ByColumns(tiles + tile * static_cast<size_t>(pass.steps) + (i - tile), kTileRows);
+        });
     }
   }
 }
@@ -231,14 +203,22 @@ HWY_AFTER_NAMESPACE();
 namespace phasor::detail {
 namespace {
 
+HWY_EXPORT(PanelColumns);
+HWY_EXPORT(PackPanel);
+HWY_EXPORT(PackTiles);
 HWY_EXPORT(MultiplyBlock);
 HWY_EXPORT(MultiplyFewRows);
 
-// Blocks of c, one a task. Rows in tiles of 6; columns in whole panels of any width; few rows are cut finer, since then
-// the time is that of reading b.
-constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256, kFewRows = 4, kFewRowsColumns = 64;
+// Blocks of c, one a task. Rows in tiles; columns in whole panels of any width.
+constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
+// Few rows are cut finer, since then the time is that of reading b.
+constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
+// Floats of a and b that are packed at once, and the least steps of the depth to pack.
+constexpr std::int64_t kPackedFloats = std::int64_t{1} << 22, kLeastSteps = 256;
+
+std::int64_t parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
 void check_operands(const MatmulJob& job) {
   const TensorView<const float, 2>&a = job.a, &b = job.b;
@@ -252,6 +232,94 @@ void check_operands(const MatmulJob& job) {
                "strides: none is 1, expected contiguous rows or columns, and contiguous rows of the result");
 }
 
+void multiply_few_rows(const MatmulJob& job, bool small) {
+  const auto [rows, columns] = job.c.shape;
+  const std::int64_t width = small ? columns : kFewRowsColumns;
+  const auto kernel = PHASOR_DISPATCH(MultiplyFewRows);
+  parallel_for(parts(columns, width), [&, rows = rows, columns = columns](std::int64_t task) {
+    kernel(job, {0, rows, task * width, std::min(width, columns - task * width)});
+  });
+}
+
+// Blocks of c and their packed operands.
+class PackedProduct {
+ public:
+  PackedProduct(const MatmulJob& job, bool small)
+      : job_(job),
+        packs_a_(!is_contiguous_along(job.a, 1)),
+        panel_(PHASOR_DISPATCH(PanelColumns)()),
+        block_rows_(small ? job.c.shape[0] : kBlockRows),
+        block_columns_(small ? job.c.shape[1] : kBlockColumns) {}
+
+  void run() const { parts(job_.c.shape[0], block_rows_) == 1 ? pack_in_blocks() : pack_for_all(); }
+
+ private:
+  static constexpr std::int64_t kTile = 6;
+
+  // No block shares its panels: each packs its own, and has them in its cache.
+  void pack_in_blocks() const {
+    parallel_for(parts(job_.c.shape[1], block_columns_), [&](std::int64_t task) {
+      const MatmulBlock own = block(0, task);
+      for_each_pass(own, kLeastSteps, [&](const MatmulPass& pass) {
+        pack_panels(pass, own);
+        if (packs_a_) PHASOR_DISPATCH(PackTiles)(job_, pass, 0, own.rows);
+        PHASOR_DISPATCH(MultiplyBlock)(job_, pass, own);
+      });
+    });
+  }
+
+  // Operands are packed once, then multiplied.
+  void pack_for_all() const {
+    const std::int64_t down = parts(job_.c.shape[0], block_rows_), across = parts(job_.c.shape[1], block_columns_);
+    const std::int64_t steps = kPackedFloats / (job_.c.shape[0] + job_.c.shape[1]) / kLeastSteps * kLeastSteps;
+    for_each_pass({0, job_.c.shape[0], 0, job_.c.shape[1]}, std::max(steps, kLeastSteps), [&](const MatmulPass& pass) {
+      parallel_for(across + (packs_a_ ? down : 0), [&](std::int64_t task) {
+        if (task < across) return pack_panels(pass, block(0, task));
+        const MatmulBlock rows = block(task - across, 0);
+        PHASOR_DISPATCH(PackTiles)(job_, pass, rows.first_row, rows.rows);
+      });
+      parallel_for(down * across, [&](std::int64_t task) {
+        PHASOR_DISPATCH(MultiplyBlock)(job_, pass, block(task / across, task % across));
+      });
+    });
+  }
+
+  // Memory for the operands of `all`, then calls body with so many steps of the depth at a time; once if there are
+  // none.
+  template <class Body>
+  void for_each_pass(const MatmulBlock& all, std::int64_t most_steps, const Body& body) const {
+    const std::int64_t depth = job_.depth(), steps = std::min(depth, most_steps);
+    Arena& arena = Arena::begin();
+    const auto take = [&](std::int64_t count, std::int64_t unit) {
+      return arena.take(static_cast<std::size_t>(parts(count, unit) * unit * steps));
+    };
+    MatmulPass pass{.a = packs_a_ ? take(all.rows, kTile) : nullptr,
+                    .b = take(all.columns, panel_),
+                    .first_row = all.first_row,
+                    .first_column = all.first_column};
+    do {
+      pass.steps = std::min(steps, depth - pass.first_step);
+      body(pass);
+      pass.first_step += steps;
+    } while (pass.first_step < depth);
+  }
+
+  void pack_panels(const MatmulPass& pass, const MatmulBlock& of) const {
+    for (std::int64_t j = of.first_column; j < of.first_column + of.columns; j += panel_)
+      PHASOR_DISPATCH(PackPanel)(job_, pass, j);
+  }
+
+  MatmulBlock block(std::int64_t down, std::int64_t across) const {
+    const std::int64_t row = down * block_rows_, column = across * block_columns_;
+    return {row, std::min(block_rows_, job_.c.shape[0] - row), column,
+            std::min(block_columns_, job_.c.shape[1] - column)};
+  }
+
+  const MatmulJob& job_;
+  bool packs_a_;
+  std::int64_t panel_, block_rows_, block_columns_;
+};
+
 }  // namespace
 
 void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c, Into into,
@@ -259,18 +327,12 @@ void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorVi
   const MatmulJob job{a, b, c, into, bias.empty() ? nullptr : bias.data()};
   check_operands(job);
   const std::int64_t rows = c.shape[0], columns = c.shape[1];
-  const bool few = rows <= kFewRows && is_contiguous_along(b, 0) && is_contiguous_along(a, 1);
-  const bool small = rows * columns * job.depth() <= kSmall;
-  const std::int64_t block_rows = small ? rows : kBlockRows;
-  const std::int64_t block_columns = small ? columns : few ? kFewRowsColumns : kBlockColumns;
   if (rows == 0 || columns == 0) return;
-  const std::int64_t down = (rows + block_rows - 1) / block_rows,
-                     across = (columns + block_columns - 1) / block_columns;
-  const auto kernel = few ? PHASOR_DISPATCH(MultiplyFewRows) : PHASOR_DISPATCH(MultiplyBlock);
-  parallel_for(down * across, [&](std::int64_t task) {
-    const std::int64_t row = task / across * block_rows, column = task % across * block_columns;
-    kernel(job, {row, std::min(block_rows, rows - row), column, std::min(block_columns, columns - column)});
-  });
+  const bool small = rows * columns * job.depth() <= kSmall;
+  if (rows <= kFewRows && is_contiguous_along(b, 0) && is_contiguous_along(a, 1))
+    multiply_few_rows(job, small);
+  else
+    PackedProduct(job, small).run();
 }
 
 }  // namespace phasor::detail

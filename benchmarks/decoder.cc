@@ -1,0 +1,90 @@
+// A whole decoder of 26 million parameters: a step of training, and one token of a text.
+#include "phasor/models/decoder.h"
+
+#include <benchmark/benchmark.h>
+
+#include <span>
+
+#include "attention_case.h"
+#include "counting.h"
+#include "phasor/layers/loss.h"
+#include "phasor/position/rope.h"
+
+namespace phasor::bench {
+namespace {
+
+DecoderConfig config() {
+  return {.vocab_size = 6400,
+          .hidden_size = 512,
+          .num_hidden_layers = 8,
+          .num_attention_heads = 8,
+          .num_key_value_heads = 2,
+          .intermediate_size = 1408,
+          .encoding = RopeConfig{.head_dim = 64}};
+}
+
+// Any tokens will do.
+Tensor<std::int32_t, 2> some_tokens(const Shape<2>& shape, std::int64_t vocabulary) {
+  Tensor<std::int32_t, 2> tokens(shape);
+  std::int64_t next = 0;
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(next = (next + 2473) % vocabulary);
+  return tokens;
+}
+
+// Every weight meets every token three times; the table of embeddings is also the head, and counted as that.
+double operations(Decoder& model, std::int64_t batch, std::int64_t length) {
+  const DecoderConfig& c = model.config();
+  const AttentionShape attention{.batch = batch,
+                                 .heads = c.num_attention_heads,
+                                 .key_heads = c.num_key_value_heads,
+                                 .tokens = length,
+                                 .channels = c.head_dim,
+                                 .causal = true};
+  return 6.0 * static_cast<double>(model.parameter_count() * batch * length) +
+         kForwardAndBackward * static_cast<double>(c.num_hidden_layers) *
+             forward_operations(attention, {.causal = true}, c.head_dim);
+}
+
+// Forward, loss, backward; the gradients begin as zeros.
+void training_step(benchmark::State& state) {
+  constexpr std::int64_t kBatch = 4, kLength = 512;
+  Decoder model(config(), 1);
+  const std::int64_t vocabulary = model.config().vocab_size;
+  const Tensor<std::int32_t, 2> tokens = some_tokens({kBatch, kLength}, vocabulary);
+  const std::span<const std::int32_t> targets(tokens.data(), static_cast<std::size_t>(tokens.size()));
+  Tensor<float, 3> logits({kBatch, kLength, vocabulary});
+  const TensorView<float, 2> rows{logits.data(), {kBatch * kLength, vocabulary}};
+  Decoder::Saved saved;
+  Workspace workspace;
+  for (auto _ : state) {
+    model.clear_gradients();
+    model.forward(tokens.view(), logits.view(), &saved, workspace);
+    cross_entropy(rows, targets, {.grad_logits = rows}, workspace);
+    model.backward(saved, logits.view(), workspace);
+    benchmark::ClobberMemory();
+  }
+  count_operations(state, operations(model, kBatch, kLength));
+}
+BENCHMARK(training_step)->Name("decoder_26M/training/B4/S512")->UseRealTime();
+
+// One token after 64: all weights are read once.
+void decode(benchmark::State& state) {
+  constexpr std::int64_t kBefore = 64;
+  Decoder model(config(), 1);
+  const std::int64_t vocabulary = model.config().vocab_size;
+  const Tensor<std::int32_t, 2> prompt = some_tokens({1, kBefore}, vocabulary), token = some_tokens({1, 1}, vocabulary);
+  Decoder::Cache cache = model.make_cache({.capacity = kBefore + 1});
+  Tensor<float, 2> logits({1, vocabulary});
+  Workspace workspace;
+  model.decode(prompt.view(), cache, logits.view(), workspace);
+  for (auto _ : state) {
+    model.decode(token.view(), cache, logits.view(), workspace);
+    benchmark::ClobberMemory();
+    cache.truncate(kBefore);
+  }
+  state.SetBytesProcessed(state.iterations() * model.parameter_count() * static_cast<std::int64_t>(sizeof(float)));
+}
+BENCHMARK(decode)->Name("decode/decoder_26M/S64")->UseRealTime();
+
+}  // namespace
+}  // namespace phasor::bench

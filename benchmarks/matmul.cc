@@ -1,0 +1,46 @@
+// The three products of a linear layer, 1024 rows from 512 to 2048 channels: y = x W^T, and the gradients of x and W.
+#include "layers/matmul.h"
+
+#include <benchmark/benchmark.h>
+
+#include "counting.h"
+#include "random_tensor.h"
+
+namespace phasor::bench {
+namespace {
+
+constexpr std::int64_t kRows = 1024, kInputs = 512, kOutputs = 2048;
+
+struct LinearTensors {
+  Tensor<float, 2> x = random_tensor<float, 2>({kRows, kInputs}, 1);
+  Tensor<float, 2> weight = random_tensor<float, 2>({kOutputs, kInputs}, 2);
+  Tensor<float, 2> y = random_tensor<float, 2>({kRows, kOutputs}, 3);
+};
+
+using Product = void (*)(LinearTensors&);
+
+void forward(LinearTensors& t) {
+  detail::matmul(t.x.view(), t.weight.view().transposed(0, 1), t.y.view(), Into::write);
+}
+
+void input_gradient(LinearTensors& t) { detail::matmul(t.y.view(), t.weight.view(), t.x.view(), Into::write); }
+
+void weight_gradient(LinearTensors& t) {
+  detail::matmul(t.y.view().transposed(0, 1), t.x.view(), t.weight.view(), Into::add);
+}
+
+void multiply(benchmark::State& state, Product product) {
+  LinearTensors tensors;
+  for (auto _ : state) {
+    product(tensors);
+    benchmark::ClobberMemory();
+  }
+  count_operations(state, 2.0 * kRows * kInputs * kOutputs);
+}
+
+BENCHMARK_CAPTURE(multiply, forward, forward)->Name("matmul/1024x512x2048/forward")->UseRealTime();
+BENCHMARK_CAPTURE(multiply, input, input_gradient)->Name("matmul/1024x512x2048/input_gradient")->UseRealTime();
+BENCHMARK_CAPTURE(multiply, weight, weight_gradient)->Name("matmul/1024x512x2048/weight_gradient")->UseRealTime();
+
+}  // namespace
+}  // namespace phasor::bench
