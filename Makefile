@@ -28,11 +28,11 @@ help:
 	@echo "make TARGET, where TARGET is one of"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Build the tool, check its numbers (verify), explain a rotary configuration (rope)
+demo: ## Build the tool, check its numbers (verify), train a small model with each encoding and compare them
 	@scripts/packages test
 	@$(call build,release,tools/phasor/phasor)
 	build/release/tools/phasor/phasor verify
-	build/release/tools/phasor/phasor rope
+	build/release/tools/phasor/phasor compare --out build/demo
 
 test: $(PYTHON_VENV)/made ## Build everything and run all tests
 	@scripts/packages test
