@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "phasor/core/atomic_file.h"
@@ -45,8 +44,9 @@ std::vector<std::pair<const char*, std::string>> fixed_settings(const report::Se
 }
 
 double final_validation_loss(const EncodingResult& trained) {
-  for (const report::LossPoint& point : trained.runs.front().losses | std::views::reverse)
-    if (point.validation_loss && std::isfinite(*point.validation_loss)) return *point.validation_loss;
+  const std::vector<report::LossPoint>& losses = trained.runs.front().losses;
+  for (auto point = losses.rbegin(); point != losses.rend(); ++point)
+    if (point->validation_loss) return *point->validation_loss;
   return std::numeric_limits<double>::infinity();
 }
 
@@ -86,7 +86,7 @@ std::vector<const Comparison*> best_rate(const std::string& name, const std::vec
   const auto loss = [](const std::vector<const Comparison*>& of_rate) {
     double sum = 0.0;
     for (const Comparison* trial : of_rate) sum += final_validation_loss(trial->encodings.front());
-    return sum;
+    return std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();  // not a number: it diverged
   };
   return std::ranges::min_element(by_rate, {}, [&](const auto& each) { return loss(each.second); })->second;
 }
