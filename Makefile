@@ -6,6 +6,7 @@ VENV := build/goldens-venv
 PEERS_VENV := build/peers-venv
 PYTHON_VENV := build/python-venv
 PYTHON := $(CURDIR)/$(PYTHON_VENV)/bin/python
+TORCH_VENV := build/torch-venv
 
 # $(call configure,PRESET), $(call build,PRESET[,TARGET]), $(call check,PRESET). Configuring is silent but for
 # warnings and errors; ninja uses all cores by itself.
@@ -15,29 +16,37 @@ check = $(build) && ctest --preset $(1) --parallel $(JOBS) --progress
 
 # The Python package from the release build: its extension is built with all else, so nothing is compiled twice.
 configure_python = $(configure) -DPHASOR_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(PYTHON)
+# $(call install_python,INTERPRETER): into the environment of that one.
 install_python = cmake --install build/release --component python >/dev/null \
-  --prefix "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+  --prefix "$$($(1) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-page python bench bench-peers lint goldens sanitize clang fuzz clean
+.PHONY: help demo test test-torch test-page python bench bench-peers lint goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Build the tool, check its numbers (verify), explain a rotary configuration (rope)
+demo: ## Build the tool, check its numbers (verify), train a small model with each encoding and compare them
 	@scripts/packages test
 	@$(call build,release,tools/phasor/phasor)
 	build/release/tools/phasor/phasor verify
-	build/release/tools/phasor/phasor rope
+	build/release/tools/phasor/phasor compare --out build/demo
 
 test: $(PYTHON_VENV)/made ## Build everything and run all tests
 	@scripts/packages test
 	@$(call configure_python,release)
 	@$(call check,release)
-	@$(install_python)
+	@$(call install_python,$(PYTHON))
 	$(PYTHON) -m pytest --quiet python/tests
+
+test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.torch and phasor.transformers (downloads torch)
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target _phasor
+	@$(call install_python,$(TORCH_VENV)/bin/python)
+	$(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch
 
 python: ## Install the Python package into a fresh environment, as a user does, and import it
 	@scripts/packages python
@@ -50,6 +59,13 @@ $(PYTHON_VENV)/made: python/requirements.txt
 	@scripts/packages python
 	@test -x $(PYTHON) || python3 -m venv $(PYTHON_VENV)
 	$(PYTHON) -m pip install --quiet --requirement $<
+	@touch $@
+
+# What its tests need beside torch.
+$(TORCH_VENV)/made: python/requirements-torch.txt
+	@scripts/packages python
+	@test -x $(TORCH_VENV)/bin/python || python3 -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
 test-page: ## Look at the pages in headless Chromium; screenshots go to build/page
@@ -65,12 +81,16 @@ bench: ## Measure the speed of the kernels on this machine
 	@$(call build,bench)
 	build/bench/benchmarks/phasor_bench
 
-bench-peers: ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's table
+bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's tables
 	@scripts/packages bench-peers
 	@$(call build,bench,benchmarks/phasor_case)
 	@test -x $(PEERS_VENV)/bin/python || python3 -m venv $(PEERS_VENV)
 	$(PEERS_VENV)/bin/pip install --quiet --requirement benchmarks/peers/requirements.txt
 	$(PEERS_VENV)/bin/python benchmarks/peers/compare.py --write
+	@$(call configure_python,release)
+	@cmake --build --preset release --target _phasor
+	@$(call install_python,$(PEERS_VENV)/bin/python)
+	$(PEERS_VENV)/bin/python benchmarks/peers/transformers_llama.py --write
 
 lint: $(PYTHON_VENV)/made ## Check format, static analysis, types, scripts and links
 	@scripts/packages lint
@@ -104,6 +124,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers and safetens
 	$(VENV)/bin/python tests/golden/make_models.py
 	$(VENV)/bin/python tests/golden/make_pretrained.py
 	$(VENV)/bin/python tests/golden/make_safetensors.py
+	$(VENV)/bin/python tests/golden/make_layers.py
 
 clean: ## Remove everything that was built
 	rm -rf build

@@ -19,7 +19,6 @@ from cases import CASES
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/bench/benchmarks/phasor_case"
 PAGE = ROOT / "docs/performance.md"
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 TURN_SECONDS = 0.3
 REST_SECONDS = 0.05  # threads of the side before, which wait for more work by spinning, have gone to sleep by then
 TOLERANCE = 1e-3     # of the largest value: float sums in another order, and W2 by differences of squares
@@ -277,12 +276,14 @@ def setting(phasor, rounds):
             f"{onnxruntime.__version__}.\nRounds: {rounds}. Times are best (median) of all calls; H8 where not said otherwise.")
 
 
-def write_page(text):
+def write_page(text, name):
+    """Between the page's two lines with this name."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     page = PAGE.read_text()
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise Failure(f"{PAGE}: expected one line {BEGIN} and one line {END}")
-    before, rest = page.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise Failure(f"{PAGE}: expected one line {begin} and one line {end}")
+    before, rest = page.split(begin)
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
 
 
 def arguments():
@@ -325,7 +326,7 @@ def main():
     if failures:
         raise Failure("\n".join(failures))
     if options.write:
-        write_page(text)
+        write_page(text, "peers")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ namespace phasor::detail {
 // [B, T, C] as [B * T, C]: sequences lie one behind the other, rows at any distance.
 template <class T>
 TensorView<T, 2> as_rows(const char* layer, const char* name, const TensorView<T, 3>& x) {
-  PHASOR_CHECK(x.has_contiguous_rows() && (x.shape[0] <= 1 || x.strides[0] == x.shape[1] * x.strides[1]), layer, name,
-               ": strides ", shape_text(x.strides), ", expected contiguous rows, and sequences one behind the other");
+  PHASOR_CHECK(
+      x.has_contiguous_rows() && (x.shape[0] <= 1 || x.shape[1] == 0 || x.strides[0] == x.shape[1] * x.strides[1]),
+      layer, name, ": strides ", shape_text(x.strides),
+      ", expected contiguous rows, and sequences one behind the other");
   return {x.data, {x.shape[0] * x.shape[1], x.shape[2]}, {x.strides[1], 1}};
 }
 

@@ -38,6 +38,13 @@ Streams take_streams(Workspace& workspace, const Shape<3>& shape, bool gaussian)
   return {workspace.take(shape), gaussian ? workspace.take(shape) : TensorView<float, 3>()};
 }
 
+BlockConfig checked(const char* block, const BlockConfig& config) {
+  PHASOR_CHECK(config.hidden_size >= 1, block, "hidden_size: ", config.hidden_size, ", expected 1 or more");
+  PHASOR_CHECK(config.intermediate_size >= 1, block, "intermediate_size: ", config.intermediate_size,
+               ", expected 1 or more");
+  return config;
+}
+
 // The layers of the standard block, which know one stream, called as those of W2 are.
 AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, const AttentionLayer*) {
   return AttentionLayer({c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.attention_bias,
@@ -130,7 +137,7 @@ void StreamsNorm::backward(const Saved& saved, const ConstStreams& grad_y, const
 
 template <class Attention, class FeedForward>
 PreNormBlock<Attention, FeedForward>::PreNormBlock(const BlockConfig& config, InitialValues& initial)
-    : config_(config),
+    : config_(checked(kName, config)),
       attention_norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps), kGaussian),
       ffn_norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps), kGaussian),
       attention_(make_attention(config, initial, static_cast<const Attention*>(nullptr))),

@@ -16,8 +16,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 void SigmaForward(const float* log_variance, float* sigma, size_t count) {
   ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
+    const auto most = hn::Set(d, 88.0f);  // e^88 is the last whole power
     const auto half = hn::Mul(hn::Set(d, 0.5f), hn::LoadU(d, log_variance + i));
-    hn::StoreU(Exp(d, hn::Min(hn::Set(d, 88.0f), half)), d, sigma + i);  // e^88 is the last whole power
+    hn::StoreU(Exp(d, hn::IfThenElse(hn::Gt(half, most), most, half)), d, sigma + i);  // NaN stays NaN
   });
 }
 

@@ -8,7 +8,8 @@
 
 namespace phasor::detail {
 
-// Contiguous tensors of one size. sigma may be log_variance itself.
+// sigma is 0 from l = -139.3 down and e^88 from l = 176 up, so that it is finite; NaN stays NaN. Contiguous tensors of
+// one size. sigma may be log_variance itself.
 void sigma_forward(std::span<const float> log_variance, std::span<float> sigma);
 
 // grad = grad * sigma / 2, in place: from the gradient of sigma to that of the log variance.

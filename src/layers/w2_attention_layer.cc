@@ -12,6 +12,7 @@ namespace phasor {
 namespace {
 
 constexpr const char* kLayer = "W2AttentionLayer";
+constexpr std::int64_t kMostChannels = 256;  // of a head: the kernel has both streams side by side
 
 // One stream's heads, [B, T, H, D] and [B, T, G, D].
 struct StreamHeads {
@@ -60,6 +61,8 @@ W2AttentionLayer::W2AttentionLayer(const W2AttentionConfig& config, InitialValue
                  .checked(kLayer)),
       mean_(kLayer, heads_, false, initial),
       log_variance_(kLayer, heads_, false, initial) {
+  PHASOR_CHECK(heads_.head_dim <= kMostChannels, kLayer, "head_dim: ", heads_.head_dim, ", expected 1 to ",
+               kMostChannels);
   PHASOR_CHECK(config.dropout >= 0 && config.dropout < 1, kLayer, "dropout: ", config.dropout,
                ", expected from 0 to less than 1");
   tau_.value()[0] = 1.0f;

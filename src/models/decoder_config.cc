@@ -22,7 +22,8 @@ ModelShape DecoderConfig::shape() const {
   return {.heads = num_attention_heads,
           .head_dim = head_dim,
           .model_dim = hidden_size,
-          .max_length = max_position_embeddings};
+          .max_length = max_position_embeddings,
+          .causal = causal};
 }
 
 BlockConfig DecoderConfig::block() const {

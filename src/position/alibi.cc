@@ -6,10 +6,17 @@
 #include <cstdlib>
 #include <utility>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 
 namespace phasor {
+
+static void fields(auto& archive, Is<AlibiConfig> auto& of) {
+  archive("causal", of.causal);
+  archive("learnable", of.learnable);
+}
+
 namespace {
 
 std::vector<Parameter> alibi_parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
@@ -86,7 +93,7 @@ constinit const Encoding kAlibi{
     .acts_on = "scores",
     .source = "Press et al. 2021, arXiv 2108.12409",
     .gradient = "slopes, if learnable: -sum of |distance| dS",
-    .defaults = [](const ModelShape&) -> EncodingConfig { return AlibiConfig{}; },
+    .defaults = [](const ModelShape& shape) -> EncodingConfig { return AlibiConfig{.causal = shape.causal}; },
     .parameters = alibi_parameters,
     .lower = alibi_lower,
     .lower_backward = alibi_backward,
@@ -95,6 +102,8 @@ constinit const Encoding kAlibi{
       return std::string(alibi.causal ? "causal" : "symmetric") + " linear bias with " +
              (alibi.learnable ? "learnable" : "fixed") + " slopes";
     },
+    .to_json = settings_to_json<AlibiConfig>,
+    .from_json = settings_from_json<AlibiConfig>,
 };
 
 }  // namespace phasor

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 
@@ -108,6 +109,8 @@ const Tensor<float, 2>& bias_gradient(std::string_view encoding, const PlanGradi
 
 // ---- none ----
 
+static void fields(auto& /*archive*/, Is<NoneConfig> auto& /*of*/) {}
+
 constinit const Encoding kNone{
     .name = NoneConfig::kEncoding,
     .formula = "nothing",
@@ -124,6 +127,8 @@ constinit const Encoding kNone{
         },
     .lower_backward = no_gradient,
     .describe = [](const EncodingConfig&) -> std::string { return "no position encoding"; },
+    .to_json = settings_to_json<NoneConfig>,
+    .from_json = settings_from_json<NoneConfig>,
 };
 
 }  // namespace phasor

@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <string>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 #include "phasor/core/random.h"
 
 namespace phasor {
+
+static void fields(auto& archive, Is<LearnedConfig> auto& of) {
+  archive("max_length", of.max_length);
+  archive("initial_deviation", of.initial_deviation);
+}
+
 namespace {
 
 Shape<2> table_shape(const LearnedConfig& config, const ModelShape& shape) {
@@ -84,6 +91,8 @@ constinit const Encoding kLearned{
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned table of " + std::to_string(config.as<LearnedConfig>().max_length) + " positions";
     },
+    .to_json = settings_to_json<LearnedConfig>,
+    .from_json = settings_from_json<LearnedConfig>,
 };
 
 }  // namespace phasor

@@ -6,10 +6,20 @@
 #include <string>
 #include <utility>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 
 namespace phasor {
+
+static void fields(auto& archive, Is<T5Config> auto& of) {
+  archive("buckets", of.buckets);
+  archive("max_distance", of.max_distance);
+  archive("bidirectional", of.bidirectional);
+}
+
+static void fields(auto& archive, Is<RelativeConfig> auto& of) { archive("max_distance", of.max_distance); }
+
 namespace {
 
 // Both encodings read a trainable table by distance; they differ in which entry a head and a distance read.
@@ -109,7 +119,7 @@ constinit const Encoding kT5{
     .acts_on = "scores",
     .source = "Raffel et al. 2019, arXiv 1910.10683",
     .gradient = "table: scatter-add of dS by bucket",
-    .defaults = [](const ModelShape&) -> EncodingConfig { return T5Config{}; },
+    .defaults = [](const ModelShape& shape) -> EncodingConfig { return T5Config{.bidirectional = !shape.causal}; },
     .parameters = [](const EncodingConfig& config, const ModelShape& shape,
                      std::uint64_t) { return zero_table("buckets", t5_shape(config.as<T5Config>(), shape)); },
     .lower =
@@ -133,6 +143,8 @@ constinit const Encoding kT5{
       return std::to_string(t5.buckets) + (t5.bidirectional ? " bidirectional" : " causal") +
              " buckets up to distance " + std::to_string(t5.max_distance);
     },
+    .to_json = settings_to_json<T5Config>,
+    .from_json = settings_from_json<T5Config>,
 };
 
 constinit const Encoding kRelative{
@@ -163,6 +175,8 @@ constinit const Encoding kRelative{
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned bias for distances up to " + std::to_string(config.as<RelativeConfig>().max_distance);
     },
+    .to_json = settings_to_json<RelativeConfig>,
+    .from_json = settings_from_json<RelativeConfig>,
 };
 
 }  // namespace phasor

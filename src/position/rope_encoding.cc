@@ -2,11 +2,47 @@
 #include <algorithm>
 #include <sstream>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/position/rope.h"
 #include "rope_internal.h"
+#include "rope_keys.h"
 
 namespace phasor {
+
+static constexpr EnumWords<Pairing, 2> enum_words(Pairing) {
+  return {{{Pairing::half, "half"}, {Pairing::adjacent, "adjacent"}}};
+}
+static constexpr EnumWords<AxisLayout, 5> enum_words(AxisLayout) {
+  return {{{AxisLayout::single, "single"},
+           {AxisLayout::chunked, "chunked"},
+           {AxisLayout::interleaved, "interleaved"},
+           {AxisLayout::axial, "axial"},
+           {AxisLayout::alternating, "alternating"}}};
+}
+static constexpr EnumWords<Angles, 2> enum_words(Angles) {
+  return {{{Angles::exact, "exact"}, {Angles::float32, "float32"}}};
+}
+
+static void fields(auto& archive, Is<RopeScaling> auto& of) {
+  archive("rope_type", of.type);
+  for (const RopeKey& key : kRopeKeys)
+    std::visit([&](auto member) { archive(key.name.data(), of.*member); }, key.member);
+}
+
+static void fields(auto& archive, Is<RopeConfig> auto& of) {
+  archive("head_dim", of.head_dim);
+  archive("theta", of.theta);
+  archive("rotary_dim", of.rotary_dim);
+  archive("pairing", of.pairing);
+  archive("scaling", of.scaling);
+  archive("max_position_embeddings", of.max_position_embeddings);
+  archive("axes", of.axes);
+  archive("sections", of.sections);
+  archive("angles", of.angles);
+  archive("scores_follow_mscale", of.scores_follow_mscale);
+}
+
 namespace {
 
 PositionPlan rope_lower(const EncodingConfig& config, ParameterValues, const Placement& placement) {
@@ -48,6 +84,8 @@ constinit const Encoding kRope{
     .lower = rope_lower,
     .lower_backward = no_gradient,
     .describe = rope_describe,
+    .to_json = settings_to_json<RopeConfig>,
+    .from_json = settings_from_json<RopeConfig>,
 };
 
 }  // namespace phasor

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "encoding_json.h"
 #include "encoding_rows.h"
 #include "phasor/core/check.h"
 #include "phasor/position/rope.h"
@@ -42,6 +43,8 @@ Tensor<float, 2> sinusoidal_table(std::int64_t length, std::int64_t dim, double 
   return table;
 }
 
+static void fields(auto& archive, Is<SinusoidalConfig> auto& of) { archive("theta", of.theta); }
+
 constinit const Encoding kSinusoidal{
     .name = SinusoidalConfig::kEncoding,
     .formula = "x + PE, PE(p, 2i) = sin(p theta^(-2i/C)), PE(p, 2i+1) = cos(same)",
@@ -57,6 +60,8 @@ constinit const Encoding kSinusoidal{
       text << "sines and cosines, theta " << config.as<SinusoidalConfig>().theta;
       return text.str();
     },
+    .to_json = settings_to_json<SinusoidalConfig>,
+    .from_json = settings_from_json<SinusoidalConfig>,
 };
 
 }  // namespace phasor

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "phasor/core/parallel.h"
+#include "phasor/layers/block.h"
 #include "phasor/layers/dropout.h"
 #include "phasor/layers/embedding.h"
 #include "phasor/layers/feed_forward.h"
@@ -12,6 +14,7 @@
 #include "phasor/layers/loss.h"
 #include "phasor/layers/norm.h"
 #include "phasor/layers/positions.h"
+#include "phasor/position/encoding.h"
 
 namespace {
 
@@ -95,6 +98,70 @@ TEST(Layers, ASecondStepAllocatesNothing) {
   model.step();
   EXPECT_EQ(allocations, before);
 }
+
+// Two blocks that share a workspace; everything that a step may need is there.
+template <class Layer>
+class Stack {
+ public:
+  explicit Stack(const Encoding& encoding) {
+    std::vector<Tensor<float, 2>> values;
+    const EncodingConfig config = encoding.defaults(kShape);
+    for (Parameter& parameter : parameters(config, kShape)) values.push_back(std::move(parameter.value));
+    const Tensor<std::int64_t, 3> positions = consecutive_positions(kTokens);
+    plan_ = lower(config, values, {.queries = positions.view(), .shape = kShape});
+  }
+
+  void step() {
+    const AttentionOptions options{.causal = true, .mask = std::as_const(mask_).view(), .dropout = {.seed = 3}};
+    first_.forward(of(x_), plan_, options, of(middle_), &first_saved_, workspace_);
+    second_.forward(of(middle_), plan_, options, of(y_), &second_saved_, workspace_);
+    second_.backward(second_saved_, of(y_), of(grad_), &plan_gradient_, workspace_);
+    first_.backward(first_saved_, of(grad_), of(y_), &plan_gradient_, workspace_);
+  }
+
+ private:
+  static constexpr std::int64_t kTokens = 150, kChannels = 48;
+  static constexpr ModelShape kShape{.heads = 4, .head_dim = 12, .model_dim = kChannels, .max_length = 200};
+  using Pair = std::array<Tensor<float, 3>, 2>;
+
+  static Streams of(Pair& pair) { return {pair[0].view(), Layer::kGaussian ? pair[1].view() : TensorView<float, 3>()}; }
+  static Pair pair() { return {Tensor<float, 3>({2, kTokens, kChannels}), Tensor<float, 3>({2, kTokens, kChannels})}; }
+
+  InitialValues initial_{1};
+  BlockConfig config_{.hidden_size = kChannels,
+                      .num_attention_heads = 4,
+                      .num_key_value_heads = 2,
+                      .intermediate_size = 96,
+                      .qk_norm = !Layer::kGaussian,
+                      .attention_dropout = 0.1};
+  Layer first_{config_, initial_}, second_{config_, initial_};
+  PositionPlan plan_;
+  PlanGradient plan_gradient_;
+  typename Layer::Saved first_saved_, second_saved_;
+  Workspace workspace_;
+  Tensor<float, 4> mask_{{2, 1, 1, kTokens}};
+  Pair x_ = pair(), middle_ = pair(), y_ = pair(), grad_ = pair();
+};
+
+// On one thread, since which thread runs a task, and so needs memory first, is chance.
+template <class Layer>
+void expect_no_allocation() {
+  set_num_threads(1);
+  for (const Encoding& encoding : encodings()) {
+    SCOPED_TRACE(encoding.name);
+    Stack<Layer> stack(encoding);
+    int before = allocations;
+    stack.step();
+    EXPECT_GT(allocations, before);
+    before = allocations;
+    stack.step();
+    EXPECT_EQ(allocations, before);
+  }
+  set_num_threads(0);
+}
+
+TEST(Blocks, ASecondStepAllocatesNothing) { expect_no_allocation<Block>(); }
+TEST(W2Blocks, ASecondStepAllocatesNothing) { expect_no_allocation<W2Block>(); }
 
 }  // namespace
 }  // namespace phasor

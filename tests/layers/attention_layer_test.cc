@@ -38,23 +38,24 @@ class Check {
         grad_y_(random_tensor<3>(query_.shape(), 4)) {}
 
   void run() {
+    step();
+    const reference::LayerResult expected = forward(leaf_values());
+    const std::vector<Differences> slopes = slopes_of(
+        leaves_, [&](const std::vector<Values>& at) { return product(values_of(grad_y_), forward(at).y.values); });
     on_every_target([&] {
-      const Values y = step();
-      const reference::LayerResult expected = forward(leaf_values());
-      expect_near("y", y, expected.y.values, tolerance(expected.y.values, terms()));
+      expect_near("y", step(), expected.y.values, tolerance(expected.y.values, terms()));
       expect_near("weights", values_of(attention_weights_), expected.weights.values,
                   0x1p-24 * static_cast<double>(terms()));
-      expect_gradients(leaves_, terms(), [&](const std::vector<Values>& at) {
-        return product(values_of(grad_y_), forward(at).y.values);
-      });
+      expect_gradients(leaves_, slopes, terms());
     });
   }
 
  private:
-  // Of the longest chain of sums.
+  // Of the longest chain of sums. Norms of heads sum their gradient over all heads of all tokens.
   std::int64_t terms() const {
     const AttentionHeads& h = layer_.heads();
-    return 3 * h.channels + 2 * h.heads * h.head_dim + 2 * case_.keys + case_.batch * case_.queries;
+    const std::int64_t rows = case_.batch * std::max(case_.queries, case_.keys) * (case_.config.qk_norm ? h.heads : 1);
+    return 3 * h.channels + 2 * h.heads * h.head_dim + 2 * case_.keys + rows;
   }
   AttentionInputs inputs() const {
     AttentionInputs inputs{.query = query_.view()};
@@ -218,6 +219,47 @@ TEST(AttentionLayer, Dropout) {
   AttentionLayerConfig config = kQwen;
   config.dropout = 0.3;
   Check({.config = config, .plan = default_plan("rope", kQwenShape, 7, 7), .options = {.dropout = {.seed = 77}}}).run();
+}
+
+// Sizes and options at random, each case by a seed of its own.
+TEST(AttentionLayer, RandomCases) {
+  for (std::uint64_t seed = 0; seed < 40; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::uint64_t drawn = 0;
+    const Philox random(seed, 9);
+    const auto pick = [&](std::int64_t low, std::int64_t high) {
+      return low + static_cast<std::int64_t>(random.block(drawn++)[0] % static_cast<std::uint64_t>(high - low + 1));
+    };
+    const std::int64_t key_heads = pick(1, 3), group = pick(1, 3), width = 2 * pick(1, 9), batch = pick(1, 3);
+    const std::int64_t queries = pick(1, 40), keys = pick(0, 1) ? queries : pick(1, 40);
+    const ModelShape shape{
+        .heads = key_heads * group, .head_dim = width, .model_dim = 2 * pick(1, 15), .max_length = 50};
+    Case c{.config = {.hidden_size = shape.model_dim,
+                      .num_attention_heads = shape.heads,
+                      .num_key_value_heads = key_heads,
+                      .head_dim = width,
+                      .attention_bias = pick(0, 1) == 1,
+                      .qk_norm = pick(0, 1) == 1,
+                      .rms_norm_eps = 1e-3,
+                      .dropout = pick(0, 3) ? 0.0 : 0.2},
+           .batch = batch,
+           .queries = queries,
+           .keys = keys,
+           .own_keys = keys != queries || pick(0, 1) == 1,
+           .own_values = pick(0, 2) == 0,
+           .plan = default_plan(encodings()[static_cast<std::size_t>(drawn + seed) % encodings().size()].name, shape,
+                                queries, keys),
+           .options = {.causal = pick(0, 1) == 1, .dropout = {.seed = seed}}};
+    if (pick(0, 2) == 0) c.options.window = Window(pick(1, 9), pick(1, 9));
+    const Tensor<float, 4> mask = random_tensor<4>(
+        {pick(0, 1) ? batch : 1, pick(0, 1) ? shape.heads : 1, pick(0, 1) ? queries : 1, pick(0, 1) ? keys : 1}, seed);
+    c.mask_gradient = pick(0, 1) == 1;
+    if (c.mask_gradient) c.options.mask = mask.view();
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t b = 0; b < batch; b++) lengths.push_back(pick(0, keys));
+    if (pick(0, 3) == 0) c.options.key_lengths = lengths;
+    Check(std::move(c)).run();
+  }
 }
 
 // Without `saved` nothing is dropped, and the numbers are those of the call that saves.

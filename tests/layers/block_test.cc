@@ -27,7 +27,7 @@ void check(const BlockConfig& config, StreamsCase c) {
   Layer block(config, initial);
   c.channels = config.hidden_size, c.eps = config.rms_norm_eps, c.dropout = config.attention_dropout;
   const std::int64_t terms = 6 * c.channels + 8 * block.attention().heads().head_dim + 2 * config.intermediate_size +
-                             2 * c.tokens + c.batch * c.tokens;
+                             2 * c.tokens + c.batch * c.tokens * (config.qk_norm ? config.num_attention_heads : 1);
   StreamsCheck(block, block.attention().heads(), Layer::kGaussian, std::move(c),
                [](const WeightValues& weights, const reference::LayerCall& call, const reference::StreamRows& x) {
                  if constexpr (Layer::kGaussian) {
@@ -66,6 +66,35 @@ TYPED_TEST(Blocks, PaddingMask) {
   mask(1, 0, 0, 5) = mask(1, 0, 0, 6) = -std::numeric_limits<float>::infinity();
   check<TypeParam>(plain_config(),
                    {.plan = default_plan("alibi", kSmallShape, 7, 7), .options = {.mask = mask.view()}});
+}
+
+// Sizes and options at random, each case by a seed of its own.
+TYPED_TEST(Blocks, RandomCases) {
+  for (std::uint64_t seed = 0; seed < 16; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::uint64_t drawn = 0;
+    const Philox random(seed, 9);
+    const auto pick = [&](std::int64_t low, std::int64_t high) {
+      return low + static_cast<std::int64_t>(random.block(drawn++)[0] % static_cast<std::uint64_t>(high - low + 1));
+    };
+    const std::int64_t key_heads = pick(1, 3), group = pick(1, 2), width = 2 * pick(1, 6), tokens = pick(1, 25);
+    const ModelShape shape{
+        .heads = key_heads * group, .head_dim = width, .model_dim = 2 * pick(2, 12), .max_length = 50};
+    const BlockConfig config{.hidden_size = shape.model_dim,
+                             .num_attention_heads = shape.heads,
+                             .num_key_value_heads = key_heads,
+                             .head_dim = width,
+                             .intermediate_size = pick(1, 33),
+                             .rms_norm_eps = 1e-3,
+                             .qk_norm = !TypeParam::kGaussian && pick(0, 1) == 1,
+                             .attention_dropout = pick(0, 3) ? 0.0 : 0.2};
+    StreamsCase c{.batch = pick(1, 3),
+                  .tokens = tokens,
+                  .plan = default_plan(encodings()[seed % encodings().size()].name, shape, tokens, tokens),
+                  .options = {.causal = pick(0, 1) == 1, .dropout = {.seed = seed}}};
+    if (pick(0, 2) == 0) c.options.window = Window(pick(1, 9), pick(1, 9));
+    check<TypeParam>(config, std::move(c));
+  }
 }
 
 // Two blocks that share a workspace and a plan's gradient, forward and backward.

@@ -24,19 +24,49 @@ inline Values values_of(const Tensor<float, 3>& x) { return {x.begin(), x.end()}
 inline Values values_of(const Tensor<float, 4>& x) { return {x.begin(), x.end()}; }
 inline Values values_of(const Tensor<float, 2>& x) { return {x.begin(), x.end()}; }
 
-// `loss` is a function of the numbers of all leaves, in their order.
-inline void expect_gradients(const std::vector<Leaf>& leaves, std::int64_t terms,
-                             const std::function<double(const std::vector<Values>&)>& loss) {
+// How large the terms of a gradient are that may cancel, as far as attention makes them.
+//
+// The gradient of a score is P (dP - sum of P dP): a difference of numbers that the gradients of values are made of,
+// and 0 for a query with one key. So whatever only scores depend on is compared on the scale of v's gradient.
+//
+// tau: scores are of degree 2 in the projections of the means, so (Euler) tau times its gradient is the sum of weight
+// times gradient of q_mu and k_mu, halved, and the same of the sigmas.
+inline double size_of_terms(const std::vector<Leaf>& leaves, const std::string& name) {
+  const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
+    return std::ranges::any_of(parts, [&](const char* part) { return text.find(part) != std::string::npos; });
+  };
+  if (!has(name, {"q_", "k_", "tau", "mask", "plan.bias", "query", "key"})) return 0;
+  double size = 0, euler = 0;
+  for (const Leaf& leaf : leaves)
+    for (std::size_t i = 0; i < leaf.at.size(); i++) {
+      if (has(leaf.name, {"v_proj.weight", "v_mu.weight", "v_log_sigma.weight"}))
+        size = std::max(size, std::fabs(leaf.found[i]));
+      if (has(leaf.name, {"q_mu.weight", "k_mu.weight"})) euler += std::fabs(leaf.at[i] * leaf.found[i]) / 2;
+    }
+  return name.ends_with("tau") ? std::max(size, euler) : size;
+}
+
+// The slopes of a loss by all leaves: it is a function of their numbers, in their order.
+inline std::vector<Differences> slopes_of(const std::vector<Leaf>& leaves,
+                                          const std::function<double(const std::vector<Values>&)>& loss) {
   std::vector<Values> at;
   for (const Leaf& leaf : leaves) at.push_back(leaf.at);
+  std::vector<Differences> slopes;
   for (std::size_t i = 0; i < leaves.size(); i++) {
     const auto changed = [&](const Values& values) {
       at[i] = values;
       return loss(at);
     };
-    expect_slopes(leaves[i].name, leaves[i].found, differences(changed, leaves[i].at), terms);
+    slopes.push_back(differences(changed, leaves[i].at));
     at[i] = leaves[i].at;
   }
+  return slopes;
+}
+
+inline void expect_gradients(const std::vector<Leaf>& leaves, const std::vector<Differences>& slopes,
+                             std::int64_t terms) {
+  for (std::size_t i = 0; i < leaves.size(); i++)
+    expect_slopes(leaves[i].name, leaves[i].found, slopes[i], terms, size_of_terms(leaves, leaves[i].name));
 }
 
 inline double product(const Values& a, const Values& b) {

@@ -199,7 +199,9 @@ TEST(Tasks, RefuseWhatHasNoAnswer) {
   EXPECT_ERROR(task_dataset("ago", {.distance = -1}), "distance: -1, expected 0 to");
   const std::map<std::string_view, std::int64_t> shortest{
       {"copy", 2}, {"reverse", 2}, {"recall", 4}, {"induction", 2}, {"ago", 5}};
-  for (const auto& [name, length] : shortest) {
+  for (const auto& each : shortest) {
+    const auto& name = each.first;  // clang 14 captures no structured bindings
+    const std::int64_t length = each.second;
     const auto data = task_dataset(name);
     EXPECT_ERROR(batch_of(*data, 0, Split::train, 1, length - 1), "[fill] batch: rows of " + std::to_string(length - 1),
                  "expected at least " + std::to_string(length) + " for task " + std::string(name));

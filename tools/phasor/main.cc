@@ -1,8 +1,10 @@
-// The command-line tool: phasor <command>. Exit codes: 0 done, 1 verify found a failure, 2 an error.
+// The command-line tool: phasor <command>. Exit codes: 0 done, 1 verify found a failure, 2 an error, 130 stopped by
+// Ctrl-C with everything saved.
 #include <cstdio>
 #include <exception>
 
 #include "commands.h"
+#include "interrupt.h"
 #include "phasor/version.h"
 
 namespace {
@@ -15,12 +17,18 @@ int run(int argc, char** argv) {
   phasor::tool::add_encodings(app);
   phasor::tool::add_verify(app);
   phasor::tool::add_atlas(app);
+  phasor::tool::add_train(app);
+  phasor::tool::add_eval(app);
+  phasor::tool::add_compare(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // also --help and --version, which are no errors
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const phasor::tool::Failure&) {
     return 1;
+  } catch (const phasor::tool::Interrupted&) {
+    constexpr int kEndedBySigint = 128 + 2;
+    return kEndedBySigint;
   }
   return 0;
 }

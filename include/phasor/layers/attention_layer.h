@@ -1,8 +1,8 @@
 // Attention as a layer: projections, optional norms of q and k, the positions of a plan, the fused kernel.
 //
-//   AttentionLayer layer({.hidden_size = 512, .num_attention_heads = 8, .num_key_value_heads = 2, .qk_norm = true},
-//   initial); layer.forward({.query = x}, plan, {.causal = true}, y, &saved, workspace); layer.backward(saved, grad_y,
-//   {.query = grad_x}, &plan_gradient, workspace);
+//   AttentionLayer layer({.hidden_size = 512, .num_attention_heads = 8, .num_key_value_heads = 2}, initial);
+//   layer.forward({.query = x}, plan, {.causal = true}, y, &saved, workspace);
+//   layer.backward(saved, grad_y, {.query = grad_x}, &plan_gradient, workspace);
 //
 // Positions come in as a plan, whatever encoding made it; scale, rotation and relative bias of the options are the
 // plan's. Masks, lengths, window and softcap are the caller's.

@@ -1,4 +1,4 @@
-// Every position encoding, behind one contract: four pure functions in one registry row.
+// Every position encoding, behind one contract: a few pure functions in one registry row.
 //
 //   EncodingConfig config = AlibiConfig{.causal = true};
 //   std::vector<Parameter> learned = parameters(config, shape);
@@ -28,6 +28,7 @@ struct ModelShape {
   std::int64_t head_dim = 64;
   std::int64_t model_dim = 64;     // C, the width of token embeddings
   std::int64_t max_length = 2048;  // the longest sequence it is made for
+  bool causal = false;             // tokens see none after them
 };
 
 // Where the tokens stand. Keys stand where the queries do, unless given.
@@ -90,6 +91,9 @@ struct Encoding {
                          std::span<Tensor<float, 2>> gradients);
   // A line for people.
   std::string (*describe)(const EncodingConfig&);
+  // The settings as a JSON object, and back; `source` names where it comes from in errors.
+  std::string (*to_json)(const EncodingConfig&);
+  EncodingConfig (*from_json)(std::string_view json, std::string_view source);
 };
 
 std::span<const Encoding> encodings();
@@ -101,5 +105,9 @@ PositionPlan lower(const EncodingConfig& config, ParameterValues values, const P
 void lower_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
                     const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients);
 std::string describe(const EncodingConfig& config);
+
+// Name and settings: {"name": "alibi", "causal": true, "learnable": false}. Reading is strict.
+std::string encoding_to_json(const EncodingConfig& config);
+EncodingConfig encoding_from_json(std::string_view json, std::string_view source);
 
 }  // namespace phasor

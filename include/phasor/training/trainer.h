@@ -1,0 +1,60 @@
+// Training: batches in order, gradients, AdamW by a schedule, evaluation every so often.
+//
+//   Trainer trainer(model, *dataset, TrainingState{.settings = {.length = 64, .schedule = {.steps = 500}}});
+//   train(trainer, {.progress = show, .stop_requested = interrupted, .folder = "run", .save_every = 100});
+//
+// Everything a step depends on is in the checkpoint, so training resumed from one gives the same bits as training that
+// was never interrupted. Nothing is printed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+
+#include "phasor/models/decoder.h"
+#include "phasor/training/dataset.h"
+#include "phasor/training/optimizer.h"
+#include "phasor/training/settings.h"
+
+namespace phasor {
+
+class Trainer {
+ public:
+  // A new training. Model and dataset outlive the trainer; neither is moved.
+  Trainer(Decoder& model, const Dataset& dataset, TrainingState state);
+  // A training resumed; the model is that of the same folder (load_model).
+  Trainer(Decoder& model, const Dataset& dataset, const std::filesystem::path& folder);
+
+  const TrainingState& state() const { return state_; }
+  bool done() const { return state_.steps_done == state_.settings.schedule.steps; }
+  std::int64_t tokens_per_step() const;
+
+  // One step of the optimizer; what it found is the last of state().losses.
+  void step();
+  void save(const std::filesystem::path& folder) const;
+
+ private:
+  double gradients();  // of a step, into the model; the mean loss
+  double validation_loss();
+
+  Decoder& model_;
+  const Dataset& dataset_;
+  TrainingState state_;
+  AdamW optimizer_;
+  Batch batch_;
+  Decoder::Saved saved_;
+  Workspace workspace_;
+};
+
+struct TrainOptions {
+  std::function<void(const TrainingState&)> progress = {};  // hears of every step
+  std::function<bool()> stop_requested = {};                // asked after every step
+  std::filesystem::path folder = {};                        // where to save: at the end, when stopped, and
+  std::int64_t save_every = 0;                              // after so many steps; 0: never in between
+};
+
+enum class TrainEnd { finished, stopped };
+
+TrainEnd train(Trainer& trainer, const TrainOptions& options = {});
+
+}  // namespace phasor

@@ -1,0 +1,44 @@
+"""The tensors that attention works on: checks, casts, and memory like theirs."""
+
+from __future__ import annotations
+
+import torch
+
+
+def check_tensors(**tensors: torch.Tensor) -> None:
+    """TypeError for what is no dense tensor of the CPU in a type phasor has."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
+        check_device(name, tensor)
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
+        if tensor.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            given = str(tensor.dtype).removeprefix("torch.")
+            raise TypeError(f"{name}: {given}, expected float32, bfloat16 or float16")
+        if tensor.dim() != 4:
+            raise ValueError(f"{name}: shape {list(tensor.shape)}, expected 4 dimensions")
+
+
+def check_device(name: str, tensor: torch.Tensor) -> None:
+    if not (tensor.is_cpu or tensor.is_meta):
+        raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
+
+
+def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Tensors in the type of the autocast region."""
+    dtype = torch.get_autocast_dtype("cpu")
+    return tuple(tensor.to(dtype) for tensor in tensors)
+
+
+def empty_like(x: torch.Tensor) -> torch.Tensor:
+    """Memory in the order of x's, so that [B, T, H, D] memory seen as [B, H, T, D] gives the same."""
+    if x.stride(-1) == 1:
+        return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def empty_output(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    if q.shape[3] == v.shape[3]:
+        return empty_like(q)
+    return q.new_empty((*q.shape[:3], v.shape[3]))

@@ -1,0 +1,74 @@
+"""Rotation by position as a differentiable function of torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from phasor import _phasor
+from phasor._errors import with_argument_names
+from phasor._rotary import RotaryTable
+from phasor.torch._inputs import check_tensors, empty_like
+from phasor.torch._library import Recorded, below_autograd, define, records_gradient
+from phasor.torch._options import rotary_tensors, with_contiguous_rows
+
+
+def _cpu(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: str, transpose: bool) -> torch.Tensor:
+    out = empty_like(x)
+    _phasor.apply_rotary(with_contiguous_rows(x), cos, sin, out, pairing=pairing, transpose=transpose)
+    return out
+
+
+def _fake(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: str, transpose: bool) -> torch.Tensor:
+    return empty_like(x)
+
+
+class _Rotation(Recorded):
+    """Linear in x: the gradient is the transposed rotation, again a function with a gradient."""
+
+    name = "apply_rotary"
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *how: Any) -> torch.Tensor:
+        ctx.save_for_backward(cos, sin)
+        ctx.pairing, ctx.transpose = how
+        with below_autograd():
+            return _rotate(x, cos, sin, *how)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return _autograd(grad, *ctx.saved_tensors, ctx.pairing, not ctx.transpose), None, None, None, None
+
+
+def _autograd(x: torch.Tensor, *table: Any) -> Any:
+    if records_gradient(x):
+        return _Rotation.call(x, *table)
+    with below_autograd():
+        return _rotate(x, *table)
+
+
+_rotate = define(
+    "apply_rotary",
+    "(Tensor x, Tensor cos, Tensor sin, str pairing, bool transpose) -> Tensor",
+    cpu=_cpu,
+    fake=_fake,
+    autograd=_autograd,
+)
+
+
+@with_argument_names
+def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False) -> torch.Tensor:
+    """phasor.apply_rotary with a gradient: x [B, H, T, D] turned by position, (a, b) -> (a cos - b sin, a sin + b cos).
+
+    table: of T rows, or [B, T, R/2]; channels from R on stay as they are. cos and sin get no gradient.
+    transpose: turn back.
+
+    x is copied only where its last dimension is not contiguous. Attention can do this while it reads q and k: give it
+    the table as q_rotary and k_rotary.
+    """
+    check_tensors(x=x)
+    if not isinstance(table, RotaryTable):
+        raise TypeError(f"table: {type(table).__name__}, expected a RotaryTable")
+    rotate = _rotate if torch.compiler.is_compiling() else _autograd
+    return rotate(x, *rotary_tensors("table", table), table.pairing, bool(transpose))  # type: ignore[no-any-return]

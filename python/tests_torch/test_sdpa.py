@@ -1,0 +1,92 @@
+"""phasor.torch.scaled_dot_product_attention beside torch's."""
+
+from __future__ import annotations
+
+import inspect
+
+import phasor.torch
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as torchs
+
+ours = phasor.torch.scaled_dot_product_attention
+
+
+def normal(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(3)
+
+
+CASES = {
+    "plain": ((2, 4, 7, 16), (2, 4, 9, 16), {}),
+    "three dimensions": ((4, 7, 16), (4, 9, 16), {}),
+    "five dimensions": ((2, 3, 4, 7, 16), (2, 3, 4, 9, 16), {"attn_mask": (3, 1, 7, 9)}),
+    "causal": ((2, 4, 7, 16), (2, 4, 7, 16), {"is_causal": True}),
+    "causal, more keys": ((2, 4, 5, 16), (2, 4, 9, 16), {"is_causal": True}),
+    "causal, more queries": ((2, 4, 9, 16), (2, 4, 5, 16), {"is_causal": True}),
+    "scale": ((2, 4, 7, 16), (2, 4, 9, 16), {"scale": 0.5}),
+    "grouped": ((2, 4, 7, 16), (2, 2, 9, 16), {"enable_gqa": True}),
+    "float mask": ((2, 4, 7, 16), (2, 4, 9, 16), {"attn_mask": (2, 1, 7, 9)}),
+    "mask of three dimensions": ((4, 7, 16), (4, 9, 16), {"attn_mask": (4, 7, 9)}),
+    "mask of keys": ((2, 4, 7, 16), (2, 4, 9, 16), {"attn_mask": (9,)}),
+    "one batch of keys": ((2, 4, 7, 16), (1, 4, 9, 16), {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_torchs(case):
+    query_shape, key_shape, options = CASES[case]
+    inputs = [normal(*query_shape), normal(*key_shape), normal(*key_shape)]
+    if "attn_mask" in options:
+        options = options | {"attn_mask": normal(*options["attn_mask"])}
+        inputs.append(options["attn_mask"])
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    exact_options = options | ({"attn_mask": doubles[3]} if "attn_mask" in options else {})
+    out, exact = ours(*inputs[:3], **options), torchs(*doubles[:3], **exact_options)
+    torch.testing.assert_close(out.double(), exact, rtol=1e-5, atol=1e-5)
+    factor = torch.randn(out.shape)
+    gradients = torch.autograd.grad((out * factor).sum(), inputs)
+    exact_gradients = torch.autograd.grad((exact * factor).sum(), doubles)
+    for our, true in zip(gradients, exact_gradients):
+        torch.testing.assert_close(our.double(), true, rtol=1e-4, atol=1e-4)
+
+
+def test_bool_mask_with_a_row_that_sees_nothing():
+    q, k, v = (torch.randn(1, 2, 4, 8) for _ in range(3))
+    mask = torch.rand(4, 4) < 0.6
+    mask[2] = False
+    out = ours(q, k, v, attn_mask=mask)
+    torch.testing.assert_close(out, torchs(q, k, v, attn_mask=mask))
+    assert not out[:, :, 2].any()
+
+
+def test_dropout_is_applied_whenever_given_and_follows_the_seed():
+    q, k, v = (torch.randn(1, 2, 64, 8) for _ in range(3))
+    torch.manual_seed(5)
+    one, two = ours(q, k, v, dropout_p=0.5), ours(q, k, v, dropout_p=0.5)
+    torch.manual_seed(5)
+    assert torch.equal(one, ours(q, k, v, dropout_p=0.5))
+    assert not torch.equal(one, two)
+    many = torch.stack([ours(q, k, v, dropout_p=0.5) for _ in range(400)]).mean(0)
+    torch.testing.assert_close(many, ours(q, k, v), rtol=0.0, atol=0.25)
+
+
+def test_signature_is_torchs():
+    names = ["query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"]
+    assert list(inspect.signature(ours).parameters) == names
+    q = torch.randn(1, 2, 4, 8)
+    torch.testing.assert_close(ours(q, q, q, None, 0.0, True), torchs(q, q, q, None, 0.0, True))
+
+
+def test_what_torch_refuses():
+    q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
+    with pytest.raises(ValueError, match="attn_mask: given beside is_causal"):
+        ours(q, q, q, attn_mask=torch.ones(3, 3), is_causal=True)
+    with pytest.raises(ValueError, match="key: 2 heads, expected 4 as query has, or enable_gqa=True"):
+        ours(q, k, k)
+    with pytest.raises(ValueError, match=r"query: shape \[3, 8\], expected 3 or more dimensions"):
+        ours(q[0, 0], q, q)

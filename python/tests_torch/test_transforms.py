@@ -1,0 +1,216 @@
+"""torch.compile, autocast, activation checkpointing, dropout's seed; what vmap and second derivatives say."""
+
+from __future__ import annotations
+
+import phasor
+import phasor.torch
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+H, T, D = 4, 9, 16
+ops = torch.ops.phasor
+
+
+def normal(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(19)
+
+
+def table(count=T):
+    return phasor.Rope(D).table(torch.arange(count))
+
+
+def attention_inputs():
+    return [normal(2, H, T, D), normal(2, 2, T, D), normal(2, 2, T, D), normal(T, T), normal(H), normal(H)]
+
+
+def full_attention(q, k, v, mask, slopes, sinks, rotary=None):
+    out, lse = phasor.torch.attention(
+        q, k, v, mask=mask, alibi_slopes=slopes, sinks=sinks, causal=True, window=7, return_lse=True, q_rotary=rotary,
+        k_rotary=rotary,
+    )  # fmt: skip
+    return out.square().sum() + lse.sum()
+
+
+def w2_inputs():
+    return [normal(1, 2, T, D) for _ in range(6)] + [torch.tensor(0.8, requires_grad=True), normal(2, 5)]
+
+
+def full_w2(q_mu, k_mu, v_mu, q_l, k_l, v_l, tau, bias):
+    streams = (q_mu, k_mu, v_mu, q_l, k_l, v_l)
+    out_mu, out_l = phasor.torch.w2_attention(*streams, tau=tau, relative_bias=bias, causal=True)
+    return out_mu.square().sum() + out_l.sum()
+
+
+TABLE = table()
+
+
+def rotation(x):
+    return phasor.torch.apply_rotary(x, TABLE).pow(2).mul(torch.arange(D)).sum()
+
+
+CASES = {
+    "attention": (attention_inputs, full_attention),
+    "w2_attention": (w2_inputs, full_w2),
+    "apply_rotary": (lambda: [normal(2, H, T, D)], rotation),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile(case, dynamic):
+    make, function = CASES[case]
+    inputs = make()
+    eager = torch.autograd.grad(function(*inputs), inputs)
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for ours, true in zip(torch.autograd.grad(compiled(*inputs), inputs), eager):
+        torch.testing.assert_close(ours, true, rtol=1e-6, atol=1e-6)
+
+
+def test_compile_by_inductor_with_tables_and_offsets():
+    rotary = table(12)
+
+    def function(q, k, v):
+        return phasor.torch.attention(
+            q, k, v, causal=True, query_offset=k.shape[2] - q.shape[2], k_rotary=rotary
+        ).relu()
+
+    compiled = torch.compile(function, fullgraph=True)
+    q, k, v = normal(1, 2, 3, D), normal(1, 2, 12, D), normal(1, 2, 12, D)
+    torch.testing.assert_close(compiled(q, k, v), function(q, k, v))
+    ours, true = (torch.autograd.grad(f(q, k, v).sum(), (q, k, v)) for f in (compiled, function))
+    for one, two in zip(ours, true):
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_operators_keep_torchs_rules(case):
+    """opcheck: schema, fake shapes and strides, autograd registration, compilation with symbolic shapes."""
+    streams = [normal(2, 2, T, D) for _ in range(6)]
+    tables = [torch.rand(T, D // 2), torch.rand(T, D // 2)]
+    options = (normal(T, T), None, normal(2, 5), None, None, *tables, None, None, None, None, None, None, None)
+    numbers = (None, True, 4, None, -2, "half", 0.0, 0.0)
+    if case == "apply_rotary":
+        torch.library.opcheck(ops.apply_rotary.default, (streams[0], *tables, "half", False))
+        return
+    if case == "attention":
+        streams = streams[:3]
+        torch.library.opcheck(ops.attention_forward.default, (*streams, True, True, *options, *numbers))
+        backward, head = ops.attention_backward.default, streams
+        out, lse, _ = ops.attention_forward(*streams, True, False, *options, *numbers)
+        results, eps = [out], []
+    else:
+        head, eps = [*streams, torch.tensor(1.5, requires_grad=True)], [1e-6]
+        torch.library.opcheck(ops.w2_attention_forward.default, (*head, *eps, False, True, *options, *numbers))
+        backward = ops.w2_attention_backward.default
+        *results, lse, _ = ops.w2_attention_forward(*head, *eps, True, False, *options, *numbers)
+    inputs = [x.detach() for x in (*head, *results, lse, *results)]
+    wanted = [True, False, True, False, False]
+    options = tuple(x if x is None else x.detach() for x in options)
+    torch.library.opcheck(backward, (*inputs, None, wanted, *eps, *options, *numbers))
+
+
+@pytest.mark.parametrize("case", ["attention", "w2_attention"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_casts_as_torchs_attention(case, dtype):
+    make, _ = CASES[case]
+    count = 3 if case == "attention" else 6
+    inputs = make()[:count]
+    function = getattr(phasor.torch, case)
+    with torch.autocast("cpu", dtype):
+        out = function(*inputs)
+        if case == "attention":
+            sdpa = torch.nn.functional.scaled_dot_product_attention(*inputs, enable_gqa=True)
+            assert sdpa.dtype is out.dtype
+    exact = function(*(x.detach().to(dtype) for x in inputs))
+    for one, two in zip(*((x,) if case == "attention" else x for x in (out, exact))):
+        assert one.dtype is dtype and torch.equal(one, two)
+    loss = sum(x.float().sum() for x in ((out,) if case == "attention" else out))
+    assert all(gradient.dtype is torch.float32 for gradient in torch.autograd.grad(loss, inputs))
+
+
+def test_autocast_under_compile():
+    q, k, v = normal(2, H, T, D), normal(2, 2, T, D), normal(2, 2, T, D)
+    compiled = torch.compile(phasor.torch.attention, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert compiled(q, k, v).dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.parametrize("case", ["attention", "w2_attention"])
+def test_checkpointing_recomputes_the_same(case, use_reentrant):
+    make, function = CASES[case]
+    inputs = make()
+
+    def dropped(*arguments):  # random: the recomputation must meet the same weights
+        q, k, v = arguments[:3]
+        return function(*arguments) + phasor.torch.attention(q, k, v, dropout=0.4).square().sum()
+
+    torch.manual_seed(2)
+    plain = torch.autograd.grad(dropped(*inputs), inputs)
+    torch.manual_seed(2)
+    loss = checkpoint(dropped, *inputs, use_reentrant=use_reentrant)
+    loss.backward()
+    for x, true in zip(inputs, plain):
+        torch.testing.assert_close(x.grad, true, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: torch.compile(f, fullgraph=True, backend="aot_eager")])
+def test_dropout_draws_from_torchs_generator(wrap):
+    q, k, v = (torch.randn(1, 2, 16, D) for _ in range(3))
+    function = wrap(lambda q, k, v: phasor.torch.attention(q, k, v, dropout=0.3))
+    torch.manual_seed(4)
+    one, two = function(q, k, v), function(q, k, v)
+    torch.manual_seed(4)
+    again = function(q, k, v)
+    assert torch.equal(one, again) and not torch.equal(one, two)
+
+
+def test_dropout_with_a_seed():
+    q, k, v = (normal(1, 2, 16, D) for _ in range(3))
+    for seed in (0, 7, 2**64 - 1):
+        out, weights = phasor.torch.attention(q, k, v, dropout=0.3, seed=seed, return_weights=True)
+        numpy = phasor.attention(*(x.detach() for x in (q, k, v)), dropout=0.3, seed=seed)
+        assert torch.equal(out, numpy)
+        kept = (weights != 0).detach()
+        assert 0.5 < kept.float().mean() < 0.9
+        scores = torch.softmax(q @ k.mT / D**0.5, -1) * kept / 0.7
+        ours = torch.autograd.grad(out.square().sum(), (q, k, v))
+        true = torch.autograd.grad((scores @ v).square().sum(), (q, k, v))
+        for one, two in zip(ours, true):
+            torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_vmap_says_that_it_cannot(case, requires_grad):
+    make, function = CASES[case]
+    inputs = [x.detach().requires_grad_(requires_grad) for x in make()]
+    with pytest.raises(NotImplementedError, match=f"{case}.*vmap.*: not supported"):
+        torch.vmap(lambda x: function(x, *inputs[1:]))(torch.stack((inputs[0], inputs[0])))
+    with pytest.raises(NotImplementedError, match=f"{case}.*torch.func.grad: not supported"):
+        torch.func.grad(function)(*inputs)
+
+
+@pytest.mark.parametrize("case", ["attention", "w2_attention"])
+def test_second_derivatives_say_that_there_are_none(case):
+    make, function = CASES[case]
+    inputs = make()
+    (first,) = torch.autograd.grad(function(*inputs), inputs[0], create_graph=True)
+    torch.testing.assert_close(first, torch.autograd.grad(function(*inputs), inputs[0])[0])
+    with pytest.raises(NotImplementedError, match=rf"\[{case}\] second derivative: not supported"):
+        first.sum().backward()
+
+
+def test_inference_mode_and_meta_tensors():
+    q = torch.randn(1, 2, 4, 8)
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            phasor.torch.attention(q, q, q), torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        )
+    assert phasor.torch.attention(*(3 * [q.to("meta")])).shape == q.shape

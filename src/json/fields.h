@@ -1,0 +1,175 @@
+// Structs as JSON objects. A struct lists its fields once, in its own namespace, and both directions go by that list:
+//
+//   static void fields(auto& archive, Is<AlibiConfig> auto& of) {
+//     archive("causal", of.causal);
+//   }
+//
+// Reading is strict: a missing, unknown or ill-typed key is an error that names the source, the key and what was
+// expected. Only an optional may be missing. A number that is not finite is null. An enum E is written as a word, with
+// a list `enum_words(E)`.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "json/strict_json.h"
+
+namespace phasor {
+
+// Const when it is written.
+template <class T, class Struct>
+concept Is = std::is_same_v<std::remove_const_t<T>, Struct>;
+
+template <class Enum, std::size_t Count>
+using EnumWords = std::array<std::pair<Enum, std::string_view>, Count>;
+
+// Keys of a written object stay in the order of the fields.
+using OrderedJson = nlohmann::ordered_json;
+
+class FieldWriter {
+ public:
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    object_[key] = written(value);
+  }
+  template <class T>
+  void operator()(const char* key, const std::optional<T>& value) {
+    if (value) object_[key] = written(*value);
+  }
+  OrderedJson take() { return std::move(object_); }
+
+ private:
+  template <class T>
+  static OrderedJson written(const T& value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+    } else if constexpr (std::is_enum_v<T>) {
+      for (const auto& [each, word] : enum_words(value))
+        if (each == value) return std::string(word);
+      fail("to_json", "enum: a value without a word, expected one that has");
+    } else if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::string>) {
+      return value;
+    } else if constexpr (requires { value.begin(); }) {
+      OrderedJson list = OrderedJson::array();
+      for (const auto& each : value) list.push_back(written(each));
+      return list;
+    } else {
+      FieldWriter writer;
+      fields(writer, value);
+      return writer.take();
+    }
+  }
+
+  OrderedJson object_ = OrderedJson::object();
+};
+
+class FieldReader {
+ public:
+  // `name` is the source, in messages: a file, or a file and a key.
+  FieldReader(const Json& object, const char* function, std::string name)
+      : object_(object), function_(function), name_(std::move(name)) {}
+
+  template <class T>
+  void operator()(const char* key, T& value) {
+    const auto found = object_.find(key);
+    known_.insert(key);
+    PHASOR_CHECK(found != object_.end(), function_, name_, ": no ", key, ", expected it to be given");
+    read(*found, at(key), value);
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value) {
+    known_.insert(key);
+    value.reset();
+    if (object_.contains(key)) (*this)(key, value.emplace());
+  }
+
+  // A key that no field asked for is a mistake in the file.
+  void finish() const {
+    for (const auto& [key, value] : object_.items())
+      PHASOR_CHECK(known_.contains(key), function_, name_, ": unknown key ", json_text(key), ", expected none");
+  }
+
+ private:
+  std::string at(std::string_view key) const { return name_ + ": " + std::string(key); }
+
+  [[noreturn]] void refuse(const std::string& name, const Json& value, std::string_view expected) const {
+    fail(function_, name, ": ", json_text(value), ", expected ", expected);
+  }
+
+  template <class T>
+  void read(const Json& from, const std::string& name, T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      if (!from.is_boolean()) refuse(name, from, "true or false");
+      value = from.get<bool>();
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (!from.is_number() && !from.is_null()) refuse(name, from, "a number");
+      value = from.is_null() ? std::numeric_limits<T>::quiet_NaN() : from.get<T>();
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      if (!from.is_number_unsigned()) refuse(name, from, "a whole number, not negative");
+      value = from.get<T>();
+    } else if constexpr (std::is_integral_v<T>) {
+      const bool fits = !from.is_number_unsigned() || from.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
+      if (!from.is_number_integer() || !fits) refuse(name, from, "a whole number");
+      value = from.get<T>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!from.is_string()) refuse(name, from, "a string");
+      value = from.get<std::string>();
+    } else if constexpr (std::is_enum_v<T>) {
+      read_enum(from, name, value);
+    } else if constexpr (requires { value.emplace_back(); }) {
+      if (!from.is_array()) refuse(name, from, "a list");
+      value.clear();
+      for (const Json& each : from) read(each, name, value.emplace_back());
+    } else {
+      if (!from.is_object()) refuse(name, from, "an object");
+      FieldReader reader(from, function_, name);
+      fields(reader, value);
+      reader.finish();
+    }
+  }
+
+  template <class Enum>
+  void read_enum(const Json& from, const std::string& name, Enum& value) const {
+    std::string words;
+    for (const auto& [each, word] : enum_words(Enum{})) {
+      words += (words.empty() ? "" : ", ") + std::string(word);
+      if (from.is_string() && from.get_ref<const std::string&>() == word) {
+        value = each;
+        return;
+      }
+    }
+    refuse(name, from, "one of " + words);
+  }
+
+  const Json& object_;
+  const char* function_;
+  std::string name_;
+  std::set<std::string> known_;
+};
+
+template <class Struct>
+OrderedJson fields_to_json(const Struct& value) {
+  FieldWriter writer;
+  fields(writer, value);
+  return writer.take();
+}
+
+template <class Struct>
+Struct fields_from_json(const Json& object, const char* function, const std::string& name) {
+  Struct value;
+  FieldReader reader(object, function, name);
+  fields(reader, value);
+  reader.finish();
+  return value;
+}
+
+}  // namespace phasor

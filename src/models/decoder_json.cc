@@ -1,0 +1,56 @@
+#include "phasor/models/decoder_json.h"
+
+#include "json/fields.h"
+
+namespace phasor {
+namespace {
+
+constexpr const char* kReader = "decoder_from_json";
+constexpr const char* kModelType = "phasor";  // so that no one takes it for a Hugging Face config
+
+}  // namespace
+
+static constexpr EnumWords<Score, 2> enum_words(Score) { return {{{Score::dot, "dot"}, {Score::w2, "w2"}}}; }
+
+static void fields(auto& archive, Is<DecoderConfig> auto& of) {
+  archive("vocab_size", of.vocab_size);
+  archive("hidden_size", of.hidden_size);
+  archive("num_hidden_layers", of.num_hidden_layers);
+  archive("num_attention_heads", of.num_attention_heads);
+  archive("num_key_value_heads", of.num_key_value_heads);
+  archive("head_dim", of.head_dim);
+  archive("intermediate_size", of.intermediate_size);
+  archive("max_position_embeddings", of.max_position_embeddings);
+  archive("rms_norm_eps", of.rms_norm_eps);
+  archive("tie_word_embeddings", of.tie_word_embeddings);
+  archive("qk_norm", of.qk_norm);
+  archive("attention_bias", of.attention_bias);
+  archive("attention_dropout", of.attention_dropout);
+  archive("sliding_window", of.sliding_window);
+  archive("causal", of.causal);
+  archive("score", of.score);
+}
+
+std::string decoder_to_json(const DecoderConfig& config) {
+  OrderedJson json{{"model_type", kModelType}};
+  json.update(fields_to_json(config));
+  json["encoding"] = OrderedJson::parse(encoding_to_json(config.encoding));
+  return json.dump(2) + "\n";
+}
+
+DecoderConfig decoder_from_json(std::string_view json, std::string_view source) {
+  Json object = parse_json_object(json, kReader, source);
+  const auto type = object.find("model_type");
+  PHASOR_CHECK(type != object.end() && *type == kModelType, kReader, source, ": model_type ",
+               type == object.end() ? "missing" : json_text(*type), ", expected \"", kModelType, "\"");
+  const auto encoding = object.find("encoding");
+  PHASOR_CHECK(encoding != object.end(), kReader, source, ": no encoding, expected it to be given");
+  const EncodingConfig encoding_config = encoding_from_json(encoding->dump(), std::string(source) + ": encoding");
+  object.erase("model_type");
+  object.erase("encoding");
+  auto config = fields_from_json<DecoderConfig>(object, kReader, std::string(source));
+  config.encoding = encoding_config;
+  return config;
+}
+
+}  // namespace phasor

@@ -1,0 +1,73 @@
+#include "phasor/training/settings.h"
+
+#include "json/fields.h"
+
+namespace phasor {
+
+static void fields(auto& archive, Is<DatasetConfig> auto& of) {
+  archive("task", of.task);
+  archive("text", of.text);
+  archive("symbols", of.symbols);
+  archive("distance", of.distance);
+  archive("validation_fraction", of.validation_fraction);
+  archive("seed", of.seed);
+}
+
+static void fields(auto& archive, Is<Schedule> auto& of) {
+  archive("peak", of.peak);
+  archive("warmup_steps", of.warmup_steps);
+  archive("steps", of.steps);
+  archive("final_fraction", of.final_fraction);
+}
+
+static void fields(auto& archive, Is<AdamWConfig> auto& of) {
+  archive("beta1", of.beta1);
+  archive("beta2", of.beta2);
+  archive("eps", of.eps);
+  archive("weight_decay", of.weight_decay);
+}
+
+static void fields(auto& archive, Is<TrainSettings> auto& of) {
+  archive("batch", of.batch);
+  archive("accumulation", of.accumulation);
+  archive("length", of.length);
+  archive("schedule", of.schedule);
+  archive("adamw", of.adamw);
+  archive("clip_norm", of.clip_norm);
+  archive("evaluate_every", of.evaluate_every);
+  archive("evaluation_rows", of.evaluation_rows);
+  archive("seed", of.seed);
+}
+
+static void fields(auto& archive, Is<LossPoint> auto& of) {
+  archive("step", of.step);
+  archive("train_loss", of.train_loss);
+  archive("validation_loss", of.validation_loss);
+}
+
+static void fields(auto& archive, Is<TrainingState> auto& of) {
+  archive("settings", of.settings);
+  archive("data", of.data);
+  archive("steps_done", of.steps_done);
+  archive("losses", of.losses);
+}
+
+std::string training_to_json(const TrainingState& state) { return fields_to_json(state).dump(1) + "\n"; }
+
+TrainingState training_from_json(std::string_view json, std::string_view source) {
+  constexpr const char* kName = "training_from_json";
+  auto state = fields_from_json<TrainingState>(parse_json_object(json, kName, source), kName, std::string(source));
+  PHASOR_CHECK(state.steps_done >= 0 && state.steps_done <= state.settings.schedule.steps, kName, source,
+               ": steps_done ", state.steps_done, ", expected 0 to ", state.settings.schedule.steps);
+  return state;
+}
+
+std::unique_ptr<Dataset> make_dataset(const DatasetConfig& config) {
+  PHASOR_CHECK(config.task.has_value() != config.text.has_value(), "make_dataset",
+               "task, text: ", config.task ? "both" : "none", " given, expected one of them");
+  if (config.text)
+    return text_dataset(*config.text, {.validation_fraction = config.validation_fraction, .seed = config.seed});
+  return task_dataset(*config.task, {.symbols = config.symbols, .distance = config.distance, .seed = config.seed});
+}
+
+}  // namespace phasor

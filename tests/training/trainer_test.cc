@@ -1,0 +1,236 @@
+#include "phasor/training/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "phasor/core/parallel.h"
+#include "phasor/training/checkpoint.h"
+#include "phasor/training/evaluation.h"
+#include "small_model.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace phasor {
+namespace {
+
+// Always the same batch.
+class OneBatch : public Dataset {
+ public:
+  std::int64_t vocabulary() const override { return 9; }
+  bool exact_match() const override { return true; }
+  bool next_token() const override { return true; }
+
+ private:
+  void fill_row(std::int64_t row, Split, std::span<std::int32_t> tokens,
+                std::span<std::int32_t> targets) const override {
+    const std::int64_t rows = 4;
+    std::uint64_t state = static_cast<std::uint64_t>(row % rows) * 7919 + 1;
+    for (std::size_t t = 0; t <= tokens.size(); t++) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const auto token = static_cast<std::int32_t>((state >> 33) % 9);
+      if (t < tokens.size()) tokens[t] = token;
+      if (t > 0) targets[t - 1] = token;
+    }
+    targets[0] = kNoTarget;  // rows that begin alike need not go on alike
+  }
+  void check_length(std::int64_t) const override {}
+};
+
+struct Learner {
+  const char* encoding;
+  Score score;
+};
+
+class Overfits : public testing::TestWithParam<Learner> {};
+
+TEST_P(Overfits, OneBatchToNearZero) {
+  constexpr std::int64_t kSteps = 600;
+  const OneBatch data;
+  Decoder model(small_config(data.vocabulary(), GetParam().encoding, GetParam().score), 1);
+  TrainingState state = small_training(kSteps);
+  state.settings.schedule = {.peak = 4e-3, .warmup_steps = 10, .steps = kSteps};
+  state.settings.evaluate_every = 0;
+  Trainer trainer(model, data, state);
+  EXPECT_EQ(train(trainer), TrainEnd::finished);
+  const std::vector<LossPoint>& losses = trainer.state().losses;
+  EXPECT_NEAR(losses.front().train_loss, std::log(9.0), 0.05 * std::log(9.0));
+  EXPECT_LT(losses.back().train_loss, 0.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryEncodingAndScore, Overfits,
+                         testing::Values(Learner{"none", Score::dot}, Learner{"learned", Score::dot},
+                                         Learner{"sinusoidal", Score::dot}, Learner{"rope", Score::dot},
+                                         Learner{"alibi", Score::dot}, Learner{"t5", Score::dot},
+                                         Learner{"relative", Score::dot}, Learner{"none", Score::w2},
+                                         Learner{"rope", Score::w2}, Learner{"alibi", Score::w2}),
+                         [](const auto& test) {
+                           return std::string(test.param.encoding) + (test.param.score == Score::w2 ? "_w2" : "_dot");
+                         });
+
+// Weights and losses of a training, stopped and resumed after some steps when asked to.
+std::pair<std::vector<float>, std::string> trained(int threads, std::int64_t stop_after = 0,
+                                                   std::int64_t accumulation = 1, Score score = Score::dot) {
+  set_num_threads(threads);
+  TemporaryFolder folder;
+  TrainingState state = small_training(8);
+  state.settings.accumulation = accumulation;
+  const auto data = make_dataset(*state.data);
+  DecoderConfig config = small_config(data->vocabulary(), "learned", score);
+  config.attention_dropout = 0.1;
+  Decoder model(config, 1);
+  Trainer trainer(model, *data, state);
+  TrainOptions options{.folder = folder / "run", .save_every = 3};
+  options.stop_requested = [&] { return stop_after > 0 && trainer.state().steps_done == stop_after; };
+  const TrainEnd end = train(trainer, options);
+  if (stop_after > 0) {
+    EXPECT_EQ(end, TrainEnd::stopped);
+    Decoder again = load_model(folder / "run");
+    Trainer resumed(again, *data, folder / "run");
+    EXPECT_EQ(resumed.state().steps_done, stop_after);
+    EXPECT_EQ(train(resumed), TrainEnd::finished);
+    set_num_threads(0);
+    return {values_of(again), training_to_json(resumed.state())};
+  }
+  set_num_threads(0);
+  return {values_of(model), training_to_json(trainer.state())};
+}
+
+TEST(Trainer, SameBitsWithOneAndTwoThreads) {
+  for (const Score score : {Score::dot, Score::w2}) {
+    const auto one = trained(1, 0, 2, score), two = trained(2, 0, 2, score);
+    EXPECT_TRUE(same_bits(one.first, two.first));
+    EXPECT_EQ(one.second, two.second);
+  }
+}
+
+TEST(Trainer, ResumedItGivesTheSameBits) {
+  const auto whole = trained(1), parts = trained(1, 5);
+  EXPECT_TRUE(same_bits(whole.first, parts.first));
+  EXPECT_EQ(whole.second, parts.second);
+}
+
+// Two passes of half the rows are one pass of all, but for rounding.
+TEST(Trainer, AccumulationIsALargerBatch) {
+  TrainingState large = small_training(1), small = small_training(1);
+  large.settings.batch = 8;
+  small.settings.accumulation = 2;
+  for (TrainingState* state : {&large, &small}) state->settings.schedule.warmup_steps = 0;
+  const auto data = make_dataset(*large.data);
+  Decoder of_large(small_config(data->vocabulary()), 1), of_small(small_config(data->vocabulary()), 1);
+  Trainer a(of_large, *data, large), b(of_small, *data, small);
+  a.step();
+  b.step();
+  EXPECT_NEAR(a.state().losses[0].train_loss, b.state().losses[0].train_loss, 1e-6);
+  EXPECT_EQ(a.tokens_per_step(), b.tokens_per_step());
+  // The first step of AdamW is the rate, by the sign of the gradient, unless that is nearly 0.
+  const std::vector<float> left = values_of(of_large), right = values_of(of_small);
+  std::size_t alike = 0;
+  for (std::size_t i = 0; i < left.size(); i++) alike += std::fabs(left[i] - right[i]) < 1e-5f;
+  EXPECT_GT(static_cast<double>(alike), 0.99 * static_cast<double>(left.size()));
+}
+
+TEST(Trainer, EvaluatesEverySoOften) {
+  const TrainingState state = small_training(8);
+  const auto data = make_dataset(*state.data);
+  Decoder model(small_config(data->vocabulary()), 1);
+  Trainer trainer(model, *data, state);
+  std::int64_t heard = 0;
+  train(trainer, {.progress = [&](const TrainingState& now) { EXPECT_EQ(now.steps_done, ++heard); }});
+  EXPECT_EQ(heard, 8);
+  for (const LossPoint& point : trainer.state().losses)
+    EXPECT_EQ(point.validation_loss.has_value(), point.step % 3 == 0 || point.step == 8);
+}
+
+// ---- evaluation against plain loops over the logits ----
+
+TEST(Evaluate, IsThePlainCount) {
+  const auto data = make_dataset({.task = "recall", .symbols = 8, .seed = 4});
+  const Decoder model(small_config(data->vocabulary()), 3);
+  Workspace workspace;
+  const Evaluation found = evaluate(model, *data, {.length = 24, .rows = 10, .batch = 4}, workspace);
+  double loss = 0.0;
+  std::int64_t counted = 0, right = 0, rows_right = 0;
+  std::vector<double> loss_at(24, 0.0);
+  std::vector<std::int64_t> counted_at(24, 0);
+  for (std::int64_t r = 0; r < 10; r++) {
+    Batch row(1, 24);
+    data->fill(r, Split::validation, row);
+    Tensor<float, 3> logits({1, 24, model.config().vocab_size});
+    model.forward(std::as_const(row.tokens).view(), logits.view(), nullptr, workspace);
+    bool all_right = true;
+    for (std::int64_t t = 0; t < 24; t++) {
+      const std::int32_t target = row.targets(0, t);
+      if (target == kNoTarget) continue;
+      double sum = 0.0;
+      std::int64_t best = 0;
+      for (std::int64_t v = 0; v < model.config().vocab_size; v++) {
+        sum += std::exp(static_cast<double>(logits(0, t, v)));
+        if (logits(0, t, v) > logits(0, t, best)) best = v;
+      }
+      const double here = std::log(sum) - logits(0, t, target);
+      loss += here;
+      loss_at[static_cast<std::size_t>(t)] += here;
+      counted_at[static_cast<std::size_t>(t)]++;
+      counted++;
+      right += best == target;
+      all_right = all_right && best == target;
+    }
+    rows_right += all_right;
+  }
+  EXPECT_EQ(found.rows, 10);
+  EXPECT_EQ(found.counted, counted);
+  EXPECT_NEAR(found.loss, loss / static_cast<double>(counted), 1e-5);
+  EXPECT_DOUBLE_EQ(found.token_accuracy, static_cast<double>(right) / static_cast<double>(counted));
+  EXPECT_DOUBLE_EQ(found.row_accuracy, static_cast<double>(rows_right) / 10.0);
+  std::size_t next = 0;
+  for (std::size_t t = 0; t < counted_at.size(); t++) {
+    if (counted_at[t] == 0) continue;
+    const PositionResult& at = found.by_position.at(next++);
+    EXPECT_EQ(at.position, static_cast<std::int64_t>(t));
+    EXPECT_EQ(at.counted, counted_at[t]);
+    EXPECT_NEAR(at.loss, loss_at[t] / static_cast<double>(counted_at[t]), 1e-5);
+  }
+  EXPECT_EQ(next, found.by_position.size());
+}
+
+TEST(Evaluate, Errors) {
+  const auto data = make_dataset({.task = "copy", .symbols = 8});
+  const Decoder model(small_config(data->vocabulary()), 3);
+  Workspace workspace;
+  EXPECT_ERROR(evaluate(model, *data, {.length = 0}, workspace), "[evaluate] length: 0");
+  EXPECT_ERROR(evaluate(model, *data, {.length = 8, .rows = 0}, workspace), "[evaluate] rows: 0");
+  EXPECT_ERROR(evaluate(model, *data, {.length = 8, .batch = 0}, workspace), "[evaluate] batch: 0");
+  const Decoder narrow(small_config(4), 3);
+  EXPECT_ERROR(evaluate(narrow, *data, {.length = 8}, workspace), "9 different tokens, expected at most the model's 4");
+  DecoderConfig both_ways = small_config(9);
+  both_ways.causal = false;
+  const Decoder encoder(both_ways, 3);
+  EXPECT_ERROR(evaluate(encoder, *data, {.length = 8}, workspace), "bidirectional");
+}
+
+TEST(Trainer, Errors) {
+  const TrainingState good = small_training(2);
+  const auto data = make_dataset(*good.data);
+  Decoder model(small_config(data->vocabulary()), 1);
+  const auto refused = [&](auto change, const char* text) {
+    TrainingState bad = good;
+    change(bad.settings);
+    EXPECT_ERROR(Trainer(model, *data, bad), text);
+  };
+  refused([](TrainSettings& s) { s.batch = 0; }, "[Trainer] batch: 0");
+  refused([](TrainSettings& s) { s.accumulation = 0; }, "[Trainer] accumulation: 0");
+  refused([](TrainSettings& s) { s.length = -1; }, "[Trainer] length: -1");
+  refused([](TrainSettings& s) { s.clip_norm = -1.0; }, "[Trainer] clip_norm: -1");
+  refused([](TrainSettings& s) { s.schedule.steps = 0; }, "[Trainer] steps: 0");
+  refused([](TrainSettings& s) { s.evaluate_every = -1; }, "evaluate_every: -1");
+  refused([](TrainSettings& s) { s.evaluation_rows = 0; }, "evaluation_rows: 0");
+  refused([](TrainSettings& s) { s.schedule.peak = -1.0; }, "peak: -1");
+  Trainer trainer(model, *data, good);
+  EXPECT_ERROR(train(trainer, {.save_every = -1}), "[train] save_every: -1");
+  train(trainer);
+  EXPECT_ERROR(trainer.step(), "[Trainer] step: 3, expected at most the schedule's 2");
+}
+
+}  // namespace
+}  // namespace phasor

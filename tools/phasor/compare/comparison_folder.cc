@@ -1,0 +1,148 @@
+#include "compare/comparison_folder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <ranges>
+#include <utility>
+
+#include "phasor/core/atomic_file.h"
+#include "phasor/core/check.h"
+#include "table.h"
+
+namespace phasor::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Comparison;
+using report::EncodingResult;
+
+template <class T>
+std::string list_text(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += (text.empty() ? "" : ",") + number(static_cast<double>(value));
+  return text;
+}
+
+std::string size_text(const report::ModelSize& size) {
+  return list_text(
+      std::vector<std::int64_t>{size.layers, size.width, size.heads, size.kv_heads, size.ffn, size.vocabulary});
+}
+
+// What must be alike, by the name it has in the file.
+std::vector<std::pair<const char*, std::string>> fixed_settings(const report::Settings& settings) {
+  return {{"task", settings.task},
+          {"model", size_text(settings.model)},
+          {"length", std::to_string(settings.length)},
+          {"eval_lengths", list_text(settings.eval_lengths)},
+          {"seeds", list_text(settings.seeds)},
+          {"batch", std::to_string(settings.batch)},
+          {"budget_seconds", settings.budget_seconds ? number(*settings.budget_seconds) : "none"},
+          {"steps", settings.budget_seconds ? "by budget" : std::to_string(settings.steps.value_or(0))},
+          {"learning_rates", list_text(settings.learning_rates)},
+          {"version", settings.version}};
+}
+
+double final_validation_loss(const EncodingResult& trained) {
+  for (const report::LossPoint& point : trained.runs.front().losses | std::views::reverse)
+    if (point.validation_loss && std::isfinite(*point.validation_loss)) return *point.validation_loss;
+  return std::numeric_limits<double>::infinity();
+}
+
+const EncodingResult* find(const Comparison& trial, const std::string& name) {
+  const auto found = std::ranges::find(trial.encodings, name, &EncodingResult::name);
+  return found == trial.encodings.end() ? nullptr : &*found;
+}
+
+// Adds what another seed found to the first one's result.
+void add_seed(EncodingResult& sum, const EncodingResult& one) {
+  sum.runs.insert(sum.runs.end(), one.runs.begin(), one.runs.end());
+  for (std::size_t i = 0; i < sum.scores.size(); i++)
+    sum.scores[i].by_seed.insert(sum.scores[i].by_seed.end(), one.scores[i].by_seed.begin(),
+                                 one.scores[i].by_seed.end());
+  for (std::size_t i = 0; sum.by_position && i < sum.by_position->scores.size(); i++)
+    sum.by_position->scores[i].score += one.by_position->scores[i].score;
+  sum.tokens_per_second += one.tokens_per_second;
+  sum.peak_memory_bytes = std::max(sum.peak_memory_bytes, one.peak_memory_bytes);
+}
+
+EncodingResult mean_of_seeds(const std::vector<const EncodingResult*>& seeds) {
+  EncodingResult sum = *seeds.front();
+  for (std::size_t s = 1; s < seeds.size(); s++) add_seed(sum, *seeds[s]);
+  const auto count = static_cast<double>(seeds.size());
+  sum.tokens_per_second /= count;
+  if (sum.by_position)
+    for (report::PositionScore& at : sum.by_position->scores) at.score /= count;
+  return sum;
+}
+
+// Of the trials that trained or scored `name`, those of its best rate.
+std::vector<const Comparison*> best_rate(const std::string& name, const std::vector<Comparison>& trials) {
+  std::map<double, std::vector<const Comparison*>> by_rate;
+  for (const Comparison& trial : trials)
+    if (find(trial, name)) by_rate[trial.settings.learning_rates.front()].push_back(&trial);
+  PHASOR_CHECK(!by_rate.empty(), "compare", name, ": no trial of it, expected one");
+  const auto loss = [](const std::vector<const Comparison*>& of_rate) {
+    double sum = 0.0;
+    for (const Comparison* trial : of_rate) sum += final_validation_loss(trial->encodings.front());
+    return sum;
+  };
+  return std::ranges::min_element(by_rate, {}, [&](const auto& each) { return loss(each.second); })->second;
+}
+
+}  // namespace
+
+ComparisonFolder::ComparisonFolder(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_ / "trials", error);
+  PHASOR_CHECK(!error, "compare", "--out: ", folder_.string(), " cannot be made (", error.message(), ")");
+}
+
+std::optional<report::Settings> ComparisonFolder::begun() const {
+  const fs::path file = folder_ / "settings.json";
+  if (!fs::exists(file)) return std::nullopt;
+  return report::load_comparison(file.string()).settings;
+}
+
+report::Settings ComparisonFolder::settle(const report::Settings& wanted) const {
+  if (const std::optional<report::Settings> before = begun()) {
+    const auto old_settings = fixed_settings(*before), new_settings = fixed_settings(wanted);
+    for (std::size_t i = 0; i < old_settings.size(); i++)
+      PHASOR_CHECK(old_settings[i] == new_settings[i], "compare", "--out: ", folder_.string(),
+                   " has a comparison with ", old_settings[i].first, " ", old_settings[i].second, ", expected ",
+                   new_settings[i].second, " as asked for now, or another folder");
+    return *before;
+  }
+  write_file(folder_ / "settings.json", report::to_json({.settings = wanted}));
+  return wanted;
+}
+
+std::optional<Comparison> ComparisonFolder::trial(const std::string& trial) const {
+  const fs::path file = folder_ / "trials" / (trial + ".json");
+  if (!fs::exists(file)) return std::nullopt;
+  return report::load_comparison(file.string());
+}
+
+void ComparisonFolder::add_trial(const std::string& trial, const Comparison& found) const {
+  write_file(folder_ / "trials" / (trial + ".json"), report::to_json(found));
+}
+
+std::string ComparisonFolder::write_report(const Comparison& comparison) const {
+  write_file(folder_ / "results.json", report::to_json(comparison));
+  write_file(folder_ / "report.html", report::comparison_page(comparison));
+  return (folder_ / "report.html").string();
+}
+
+Comparison merge_trials(const report::Settings& settings, const std::vector<std::string>& names,
+                        const std::vector<Comparison>& trials) {
+  Comparison merged{.settings = settings, .sample = trials.front().sample};
+  for (const std::string& name : names) {
+    std::vector<const EncodingResult*> seeds;
+    for (const Comparison* trial : best_rate(name, trials)) seeds.push_back(find(*trial, name));
+    merged.encodings.push_back(mean_of_seeds(seeds));
+  }
+  return merged;
+}
+
+}  // namespace phasor::tool

@@ -1,0 +1,242 @@
+#include "compare/trial.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "compare/machine.h"
+#include "interrupt.h"
+#include "phasor/core/atomic_file.h"
+#include "phasor/position/learned.h"
+#include "phasor/training/checkpoint.h"
+#include "phasor/training/evaluation.h"
+#include "phasor/training/trainer.h"
+#include "progress.h"
+#include "table.h"
+
+namespace phasor::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kEvaluations = 10;  // of a training
+constexpr std::int64_t kSaves = 5;
+
+TrainingState first_state(const TrialSettings& settings, const Trial& trial) {
+  constexpr std::int64_t kWarmupShare = 10;
+  constexpr std::int64_t kValidationRows = 64;
+  TrainingState state;
+  state.settings = {
+      .batch = settings.batch,
+      .length = settings.length,
+      .schedule = {.peak = trial.learning_rate, .warmup_steps = settings.steps / kWarmupShare, .steps = settings.steps},
+      .evaluate_every = std::max<std::int64_t>(1, settings.steps / kEvaluations),
+      .evaluation_rows = kValidationRows,
+      .seed = static_cast<std::uint64_t>(trial.seed),
+  };
+  state.data = settings.data;
+  state.data->seed = static_cast<std::uint64_t>(trial.seed);
+  return state;
+}
+
+Decoder new_model(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
+  return {with_encoding(settings.size.config(data.vocabulary(), settings.length), trial.encoding),
+          static_cast<std::uint64_t>(trial.seed)};
+}
+
+// A curve of at most so many points, each the mean of its steps.
+std::vector<report::LossPoint> curve(const std::vector<LossPoint>& losses) {
+  constexpr std::size_t kPoints = 100;
+  const std::size_t together = (losses.size() + kPoints - 1) / kPoints;
+  std::vector<report::LossPoint> points;
+  for (std::size_t first = 0; first < losses.size(); first += together) {
+    const std::size_t end = std::min(first + together, losses.size());
+    report::LossPoint point{.step = losses[end - 1].step};
+    for (std::size_t i = first; i < end; i++) {
+      point.train_loss += losses[i].train_loss / static_cast<double>(end - first);
+      if (losses[i].validation_loss) point.validation_loss = losses[i].validation_loss;
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+std::optional<std::string> why_not(const DecoderConfig& config, std::int64_t length) {
+  if (config.encoding.name() != LearnedConfig::kEncoding) return std::nullopt;
+  const std::int64_t rows = config.encoding.as<LearnedConfig>().max_length;
+  if (length <= rows) return std::nullopt;
+  return "its table ends at position " + std::to_string(rows - 1);
+}
+
+// By position, neighbours together where there are many.
+report::ScoresByPosition by_position(const Evaluation& found, std::int64_t length, bool accuracy) {
+  constexpr std::size_t kPoints = 128;
+  const auto& all = found.by_position;
+  const std::size_t together = (all.size() + kPoints - 1) / kPoints;
+  report::ScoresByPosition result{.length = length};
+  for (std::size_t first = 0; first < all.size(); first += together) {
+    const std::size_t end = std::min(first + together, all.size());
+    double sum = 0.0, counted = 0.0;
+    for (std::size_t i = first; i < end; i++) {
+      sum += (accuracy ? all[i].accuracy : all[i].loss) * static_cast<double>(all[i].counted);
+      counted += static_cast<double>(all[i].counted);
+    }
+    result.scores.push_back({all[(first + end - 1) / 2].position, sum / counted});
+  }
+  return result;
+}
+
+// Scores at every length. A scaling fits the length: its factor is length by length of training.
+void score(Decoder& model, const Dataset& data, const TrialSettings& settings, const ModelEncoding& encoding,
+           report::EncodingResult& result) {
+  constexpr std::int64_t kTokens = 1 << 16;  // scored at each length
+  constexpr std::int64_t kFewestRows = 32;
+  const EncodingConfig trained = model.config().encoding;
+  const bool accuracy = data.exact_match();
+  Workspace workspace;
+  for (const std::int64_t length : settings.eval_lengths) {
+    report::LengthScore at{.length = length, .not_possible = why_not(model.config(), length)};
+    if (!at.not_possible) {
+      if (encoding.scaling) {
+        const double factor = std::max(1.0, static_cast<double>(length) / static_cast<double>(settings.length));
+        model.set_encoding(scaled_rope(trained, *encoding.scaling, factor, settings.length));
+      }
+      const Evaluation found = evaluate(model, data,
+                                        {.length = length,
+                                         .rows = std::max(kFewestRows, kTokens / length),
+                                         .batch = std::max<std::int64_t>(1, settings.batch * settings.length / length)},
+                                        workspace);
+      at.by_seed.push_back(accuracy ? found.token_accuracy : found.loss);
+      result.by_position = by_position(found, length, accuracy);
+    }
+    result.scores.push_back(at);
+  }
+  model.set_encoding(trained);
+}
+
+// The tokens whose attention is shown: the beginning of the first validation row.
+Batch sample(const Dataset& data, std::int64_t length) {
+  constexpr std::int64_t kMost = 48;
+  Batch whole(1, length), shown(1, std::min(kMost, length));
+  data.fill(0, Split::validation, whole);
+  std::copy_n(whole.tokens.begin(), shown.tokens.size(), shown.tokens.begin());
+  return shown;
+}
+
+std::vector<std::string> sample_text(const Batch& batch, const TrialSettings& settings) {
+  std::vector<std::string> text;
+  for (const std::int32_t token : batch.tokens) {
+    if (settings.data.text) {
+      text.push_back(token > ' ' && token <= '~' ? std::string(1, static_cast<char>(token)) : "?");
+    } else {
+      text.push_back(token == settings.data.symbols ? "|" : std::to_string(token));
+    }
+  }
+  return text;
+}
+
+void attention_maps(const Decoder& model, const Batch& batch, report::EncodingResult& result) {
+  const DecoderConfig& config = model.config();
+  const std::int64_t length = batch.tokens.shape()[1];
+  Workspace workspace;
+  Tensor<float, 3> logits({1, length, config.vocab_size});
+  Tensor<float, 4> weights({1, config.num_attention_heads, length, length});
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; layer++) {
+    model.forward(batch.tokens.view(), logits.view(), nullptr, workspace,
+                  {.weights_layer = layer, .weights = weights.view()});
+    for (std::int64_t head = 0; head < config.num_attention_heads; head++) {
+      const float* of_head = weights.data() + head * length * length;
+      result.attention.push_back({.layer = layer,
+                                  .head = head,
+                                  .queries = length,
+                                  .keys = length,
+                                  .weights = {of_head, of_head + length * length}});
+    }
+  }
+}
+
+report::Settings trial_settings(const TrialSettings& settings, const Trial& trial) {
+  report::Settings result;
+  result.task = data_text(settings.data);
+  result.length = settings.length;
+  result.eval_lengths = settings.eval_lengths;
+  result.seeds = {trial.seed};
+  result.batch = settings.batch;
+  result.steps = settings.steps;
+  result.learning_rates = {trial.learning_rate};
+  return result;
+}
+
+// Trains to the end or throws; the tokens per second of it, 0 when nothing was left to do.
+double train_to_end(Trainer& trainer, const std::string& title, const fs::path& folder) {
+  Progress progress(title, trainer.tokens_per_step(), trainer.state().steps_done);
+  const std::int64_t steps = trainer.state().settings.schedule.steps;
+  const TrainEnd end = train(trainer, {.progress = [&](const TrainingState& state) { progress.show(state); },
+                                       .stop_requested = interrupted,
+                                       .folder = folder,
+                                       .save_every = std::max<std::int64_t>(1, steps / kSaves)});
+  if (end == TrainEnd::stopped) throw Interrupted{};
+  return progress.tokens_per_second();
+}
+
+bool has_training(const fs::path& folder) { return fs::exists(readable_folder(folder) / "training.json"); }
+
+}  // namespace
+
+std::string Trial::name() const {
+  return encoding.name + "-seed" + std::to_string(seed) + "-rate" + number(learning_rate);
+}
+
+double seconds_per_step(const TrialSettings& settings, const Trial& trial) {
+  constexpr int kMeasured = 5;
+  TrialSettings few = settings;
+  few.steps = kMeasured + 1;
+  TrainingState state = first_state(few, trial);
+  state.settings.evaluate_every = 0;
+  const std::unique_ptr<Dataset> data = make_dataset(*state.data);
+  Decoder model = new_model(few, trial, *data);
+  Trainer trainer(model, *data, state);
+  trainer.step();  // the first one allocates
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kMeasured; i++) trainer.step();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kMeasured;
+}
+
+report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, const std::string& title,
+                             const fs::path& folder) {
+  reset_peak_memory();
+  const TrainingState state = first_state(settings, trial);
+  const std::unique_ptr<Dataset> data = make_dataset(*state.data);
+  const bool resumed = has_training(folder);
+  Decoder model = resumed ? load_model(folder) : new_model(settings, trial, *data);
+  const auto trainer =
+      resumed ? std::make_unique<Trainer>(model, *data, folder) : std::make_unique<Trainer>(model, *data, state);
+  double tokens_per_second = train_to_end(*trainer, title, folder);
+  if (tokens_per_second == 0.0)
+    tokens_per_second = static_cast<double>(trainer->tokens_per_step()) / seconds_per_step(settings, trial);
+
+  const Batch shown = sample(*data, settings.length);
+  report::Comparison comparison{.settings = trial_settings(settings, trial), .sample = sample_text(shown, settings)};
+  report::EncodingResult trained{.name = trial.encoding.name,
+                                 .attention_score = trial.encoding.score == Score::w2 ? "w2" : "dot",
+                                 .parameters = model.parameter_count(),
+                                 .tokens_per_second = tokens_per_second,
+                                 .peak_memory_bytes = peak_memory()};
+  std::vector<ModelEncoding> scored{trial.encoding};
+  scored.insert(scored.end(), trial.scalings.begin(), trial.scalings.end());
+  for (const ModelEncoding& encoding : scored) {
+    report::EncodingResult result = trained;
+    result.name = encoding.name;
+    if (encoding.scaling) {
+      result.trained_as = encoding.trained_as();
+    } else {
+      result.runs = {{trial.seed, trial.learning_rate, curve(trainer->state().losses)}};
+    }
+    score(model, *data, settings, encoding, result);
+    attention_maps(model, shown, result);
+    comparison.encodings.push_back(std::move(result));
+  }
+  return comparison;
+}
+
+}  // namespace phasor::tool

@@ -1,0 +1,98 @@
+// phasor eval: how well a trained model does, also at other lengths and with other scalings of RoPE.
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "commands.h"
+#include "model_options.h"
+#include "phasor/core/check.h"
+#include "phasor/training/checkpoint.h"
+#include "phasor/training/evaluation.h"
+#include "report/comparison.h"
+#include "table.h"
+
+namespace phasor::tool {
+namespace {
+
+struct Options {
+  std::string folder;
+  DatasetConfig data;
+  std::optional<std::int64_t> length;
+  std::int64_t rows = 256;
+  std::optional<std::string> scaling;
+  std::optional<double> factor;
+};
+
+void print_whole(const Evaluation& found, const Dataset& dataset) {
+  Table table({"over", ">value"});
+  table.add({"loss", number(found.loss, 4)});
+  if (!dataset.exact_match()) table.add({"bits per byte", number(found.loss / std::log(2.0), 4)});
+  table.add({"right tokens", report::score_text(found.token_accuracy)});
+  if (dataset.exact_match()) table.add({"rows without a mistake", report::score_text(found.row_accuracy)});
+  table.add({"tokens counted", count(found.counted)});
+  table.print();
+}
+
+// At most so many lines: neighbouring positions are put together.
+void print_by_position(const Evaluation& found) {
+  constexpr std::size_t kLines = 16;
+  const std::size_t together = (found.by_position.size() + kLines - 1) / kLines;
+  Table table({"positions", ">loss", ">right", ">counted"});
+  for (std::size_t first = 0; first < found.by_position.size(); first += together) {
+    const std::size_t end = std::min(first + together, found.by_position.size());
+    double loss = 0.0, right = 0.0;
+    std::int64_t counted = 0;
+    for (std::size_t i = first; i < end; i++) {
+      const PositionResult& at = found.by_position[i];
+      loss += at.loss * static_cast<double>(at.counted);
+      right += at.accuracy * static_cast<double>(at.counted);
+      counted += at.counted;
+    }
+    const std::string from = std::to_string(found.by_position[first].position);
+    const std::string to = std::to_string(found.by_position[end - 1].position);
+    table.add({from == to ? from : from + "-" + to, number(loss / static_cast<double>(counted), 4),
+               report::score_text(right / static_cast<double>(counted)), count(counted)});
+  }
+  table.print();
+}
+
+void evaluate_folder(const Options& options) {
+  const TrainingState state = load_training_state(options.folder);
+  const bool other_data = options.data.task || options.data.text;
+  PHASOR_CHECK(other_data || state.data, "eval", options.folder, ": its data is not known, expected --task or --text");
+  const std::unique_ptr<Dataset> dataset = make_dataset(other_data ? options.data : *state.data);
+  Decoder model = load_model(options.folder);
+  const std::int64_t trained = state.settings.length, length = options.length.value_or(trained);
+  PHASOR_CHECK(options.scaling || !options.factor, "eval", "--factor: given without --rope-scaling, expected both");
+  if (options.scaling) {
+    const double longer = std::max(1.0, static_cast<double>(length) / static_cast<double>(trained));
+    model.set_encoding(
+        scaled_rope(model.config().encoding, *options.scaling, options.factor.value_or(longer), trained));
+  }
+  Workspace workspace;
+  const std::int64_t batch = std::max<std::int64_t>(1, state.settings.batch * trained / std::max(trained, length));
+  const Evaluation found =
+      evaluate(model, *dataset, {.length = length, .rows = options.rows, .batch = batch}, workspace);
+  std::printf("%s: %s; %s rows of %s tokens (trained with %s)\n\n", options.folder.c_str(),
+              describe(model.config().encoding).c_str(), count(found.rows).c_str(), count(length).c_str(),
+              count(trained).c_str());
+  print_whole(found, *dataset);
+  std::printf("\n");
+  print_by_position(found);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto* command = app.add_subcommand("eval", "Score a trained model, as a whole and by position");
+  auto options = std::make_shared<Options>();
+  command->add_option("folder", options->folder, "What phasor train made")->required();
+  add_data_options(*command, options->data);
+  command->add_option("--length", options->length, "Tokens of a row (default: as trained)");
+  command->add_option("--rows", options->rows, "Rows of the validation part")->capture_default_str();
+  command->add_option("--rope-scaling", options->scaling, "Another scaling of RoPE: linear, ntk, dynamic, yarn");
+  command->add_option("--factor", options->factor, "Of the scaling (default: --length by the length of training)");
+  command->callback([options] { evaluate_folder(*options); });
+}
+
+}  // namespace phasor::tool

@@ -1,0 +1,47 @@
+// What train, eval and compare ask alike: the data, the size of the model, its encoding by name.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "phasor/models/decoder.h"
+#include "phasor/training/settings.h"
+
+namespace phasor::tool {
+
+// --task, --text, --symbols, --distance.
+void add_data_options(CLI::App& command, DatasetConfig& data);
+// For people: "induction, 32 symbols".
+std::string data_text(const DatasetConfig& data);
+
+struct SizeOptions {
+  std::int64_t layers = 2, hidden = 64, heads = 4, kv_heads = 0, ffn = 0;
+  bool bidirectional = false;
+
+  DecoderConfig config(std::int64_t vocabulary, std::int64_t length) const;  // without an encoding
+};
+void add_size_options(CLI::App& command, SizeOptions& size);
+
+// [w2-]ENCODING[+SCALING]: "rope", "w2-alibi", "rope+yarn". A scaling is one at inference: trained is what stands
+// before it.
+struct ModelEncoding {
+  std::string name;
+  Score score = Score::dot;
+  std::string encoding;
+  std::optional<std::string> scaling = {};
+
+  std::string trained_as() const;  // the name without the scaling
+};
+ModelEncoding parse_model_encoding(std::string_view name);
+
+// The config with the encoding's defaults for such a model, and the score.
+DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& encoding);
+
+// A trained model's RoPE, scaled for texts `factor` times as long as those of training.
+EncodingConfig scaled_rope(const EncodingConfig& trained, const std::string& type, double factor,
+                           std::int64_t trained_length);
+
+}  // namespace phasor::tool
