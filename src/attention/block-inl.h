@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "simd/arena.h"
 #include "job.h"
 #include "rows.h"
 #include "scores-inl.h"
+#include "simd/arena.h"
 #include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
