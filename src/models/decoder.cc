@@ -223,6 +223,7 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
 void Decoder::backward_positions(const Placement& placement, const PlanGradient& grad_plan) {
   const std::vector<Tensor<float, 2>> values = tensors_of(positions_);
   std::vector<Tensor<float, 2>> gradients;
+  gradients.reserve(values.size());
   for (const Tensor<float, 2>& value : values) gradients.emplace_back(value.shape());
   lower_backward(config_.encoding, values, placement, grad_plan, gradients);
   for (std::size_t i = 0; i < positions_.size(); i++)

@@ -95,7 +95,7 @@ class Decoder {
               Workspace& workspace) const;
 
  private:
-  Decoder(const DecoderConfig& checked, InitialValues initial, std::uint64_t seed);
+  Decoder(const DecoderConfig& config, InitialValues initial, std::uint64_t seed);  // of a checked config
   bool gaussian() const { return config_.score == Score::w2; }
   const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
   Weight& head() { return head_ ? *head_ : embedding_.weight(); }
