@@ -44,10 +44,9 @@ std::vector<std::pair<const char*, std::string>> fixed_settings(const report::Se
 }
 
 double final_validation_loss(const EncodingResult& trained) {
-  const std::vector<report::LossPoint>& losses = trained.runs.front().losses;
-  for (auto point = losses.rbegin(); point != losses.rend(); ++point)
-    if (point->validation_loss) return *point->validation_loss;
-  return std::numeric_limits<double>::infinity();
+  double loss = std::numeric_limits<double>::infinity();
+  for (const report::LossPoint& point : trained.runs.front().losses) loss = point.validation_loss.value_or(loss);
+  return loss;
 }
 
 const EncodingResult* find(const Comparison& trial, const std::string& name) {
