@@ -34,6 +34,7 @@ class Case:
     dropout: float = 0.0
     tau: float = 16.0       # of w2
     trains_model = False
+    checked_call = 1        # the call whose results are compared
 
     def settings(self):
         return settings_of(self, "attention")
@@ -78,6 +79,7 @@ class BlockCase:
     score: str = "dot"
     dropout = 0.0
     trains_model = False
+    checked_call = 1        # the call whose results are compared
 
     def settings(self):
         return settings_of(self, "block")
@@ -103,9 +105,15 @@ class DecoderCase:
     key_heads: int = 2
     feed_forward: int = 1408
     vocabulary: int = 6400
+    learning_rate: float = 0.0  # of AdamW; 0: gradients alone
     score = "dot"
     dropout = 0.0
-    trains_model = True     # so tokens per second and memory are of interest
+    trains_model = True         # so tokens per second and memory are of interest
+
+    @property
+    def checked_call(self):
+        """With an optimizer the losses are those of the step before, so of the third they tell of two updates."""
+        return 3 if self.learning_rate else 1
 
     def settings(self):
         return settings_of(self, "decoder")
@@ -151,4 +159,6 @@ CASES = (
     BlockCase("W2 block training, B2 S512", W2_BLOCKS, batch=2, tokens=512, score="w2"),
     BlockCase("W2 block training, B1 S2048", W2_BLOCKS, batch=1, tokens=2048, score="w2"),
     DecoderCase("decoder of 26M, forward and backward, B4 S512", (torch_models.TorchDecoder(),)),
+    DecoderCase("decoder of 26M, training step, B4 S512",
+                (torch_models.TorchDecoder(), torch_models.TorchDecoder(fused=True)), learning_rate=1e-4),
 )

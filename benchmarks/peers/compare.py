@@ -86,7 +86,10 @@ class Peer:
             result.append(time.perf_counter() - start)
         return result
 
-    def results(self):
+    def results(self, calls):
+        """Of the last of so many calls."""
+        for _ in range(calls - 1):
+            self.call()
         return {name: np.asarray(value.detach() if hasattr(value, "detach") else value).reshape(-1)
                 for name, value in self.call().items()}
 
@@ -145,11 +148,11 @@ def largest_difference(ours, theirs):
 
 def check(case, phasor, peers, folder):
     """Peer name -> largest difference to phasor's results; None where dropout makes them random."""
-    phasor.seconds(1)
+    phasor.seconds(case.checked_call)
     if case.dropout:
         return {peer.name: None for peer in peers}
     ours = phasor.results(folder)
-    return {peer.name: largest_difference(ours, peer.results()) for peer in peers}
+    return {peer.name: largest_difference(ours, peer.results(case.checked_call)) for peer in peers}
 
 
 def calls_in_a_turn(side):

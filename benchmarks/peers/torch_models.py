@@ -132,23 +132,32 @@ class TorchW2Block:
 
 
 class TorchDecoder:
-    name = "torch SDPA"
+    def __init__(self, fused=False):
+        self.fused, self.name = fused, "torch SDPA, fused AdamW" if fused else "torch SDPA"
 
     def prepare(self, case, inputs):
-        x = peers.tensors(inputs)
+        x = {name: tensor.clone() for name, tensor in peers.tensors(inputs).items()}  # training changes them
         tokens, targets = x["tokens"].long(), x["targets"].long()
-        names = list(decoder_shapes(case))
-        parameters = [x[name].requires_grad_() for name in names]
+        weights = {name: x[name].requires_grad_() for name in decoder_shapes(case)}
         rotary = Rotary(case.tokens, case.hidden // case.heads)
+        optimizer = self.optimizer(weights.values(), case.learning_rate)
 
         def run():
-            for parameter in parameters:
-                parameter.grad = None
-            logits = self.logits(case, Weights(x), tokens, rotary)
+            optimizer.zero_grad()
+            logits = self.logits(case, Weights(weights), tokens, rotary)
             losses = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
             losses.mean().backward()
-            return {"losses": losses} | {f"grad_{name}": x[name].grad for name in names}
+            if not case.learning_rate:
+                return {"losses": losses} | {f"grad_{name}": weight.grad for name, weight in weights.items()}
+            optimizer.step()
+            return {"losses": losses}
         return run
+
+    def optimizer(self, weights, learning_rate):
+        """Matrices decay, norms do not, as in phasor."""
+        groups = [{"params": [weight for weight in weights if weight.dim() == 2], "weight_decay": 0.01},
+                  {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=learning_rate, fused=self.fused)
 
     @staticmethod
     def logits(case, weights, tokens, rotary):
