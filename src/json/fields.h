@@ -74,15 +74,15 @@ class FieldWriter {
 
 class FieldReader {
  public:
-  // `name` is the source, in messages: a file, or a file and a key.
-  FieldReader(const Json& object, const char* function, std::string name)
-      : object_(object), function_(function), name_(std::move(name)) {}
+  // `source` is what messages begin with, as the file; `path` where in it the object stands, empty at the top.
+  FieldReader(const Json& object, const char* function, std::string source, std::string path = {})
+      : object_(object), function_(function), source_(std::move(source)), path_(std::move(path)) {}
 
   template <class T>
   void operator()(const char* key, T& value) {
     const auto found = object_.find(key);
     known_.insert(key);
-    PHASOR_CHECK(found != object_.end(), function_, name_, ": no ", key, ", expected it to be given");
+    if (found == object_.end()) fail(function_, source_, ": ", at(key), ": missing, expected it");
     read(*found, at(key), value);
   }
   template <class T>
@@ -94,51 +94,57 @@ class FieldReader {
 
   // A key that no field asked for is a mistake in the file.
   void finish() const {
+    std::string names;
+    for (const std::string& name : known_) names += (names.empty() ? "" : ", ") + name;
     for (const auto& [key, value] : object_.items())
-      PHASOR_CHECK(known_.contains(key), function_, name_, ": unknown key ", json_text(key), ", expected none");
+      if (!known_.contains(key)) refuse(at(json_text(key)), "not known", names.empty() ? "no key" : names);
   }
 
  private:
-  std::string at(std::string_view key) const { return name_ + ": " + std::string(key); }
+  std::string at(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
-  [[noreturn]] void refuse(const std::string& name, const Json& value, std::string_view expected) const {
-    fail(function_, name, ": ", json_text(value), ", expected ", expected);
+  [[noreturn]] void refuse(const std::string& path, const std::string& given, const std::string& expected) const {
+    fail(function_, source_, ": ", path, ": ", given, ", expected ", expected);
   }
 
   template <class T>
-  void read(const Json& from, const std::string& name, T& value) {
+  void read(const Json& from, const std::string& path, T& value) const {
+    const auto expect = [&](bool holds, const char* expected) {
+      if (!holds) refuse(path, json_text(from), expected);
+    };
     if constexpr (std::is_same_v<T, bool>) {
-      if (!from.is_boolean()) refuse(name, from, "true or false");
+      expect(from.is_boolean(), "true or false");
       value = from.get<bool>();
     } else if constexpr (std::is_floating_point_v<T>) {
-      if (!from.is_number() && !from.is_null()) refuse(name, from, "a number");
+      expect(from.is_number() || from.is_null(), "a number, or null for one that is not finite");
       value = from.is_null() ? std::numeric_limits<T>::quiet_NaN() : from.get<T>();
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-      if (!from.is_number_unsigned()) refuse(name, from, "a whole number, not negative");
+      expect(from.is_number_unsigned(), "a whole number, not negative");
       value = from.get<T>();
     } else if constexpr (std::is_integral_v<T>) {
       const bool fits = !from.is_number_unsigned() || from.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
-      if (!from.is_number_integer() || !fits) refuse(name, from, "a whole number");
+      expect(from.is_number_integer() && fits, "a whole number");
       value = from.get<T>();
     } else if constexpr (std::is_same_v<T, std::string>) {
-      if (!from.is_string()) refuse(name, from, "a string");
+      expect(from.is_string(), "a string");
       value = from.get<std::string>();
     } else if constexpr (std::is_enum_v<T>) {
-      read_enum(from, name, value);
+      read_enum(from, path, value);
     } else if constexpr (requires { value.emplace_back(); }) {
-      if (!from.is_array()) refuse(name, from, "a list");
+      expect(from.is_array(), "a list");
       value.clear();
-      for (const Json& each : from) read(each, name, value.emplace_back());
+      for (std::size_t i = 0; i < from.size(); i++)
+        read(from[i], path + "[" + std::to_string(i) + "]", value.emplace_back());
     } else {
-      if (!from.is_object()) refuse(name, from, "an object");
-      FieldReader reader(from, function_, name);
+      expect(from.is_object(), "an object");
+      FieldReader reader(from, function_, source_, path);
       fields(reader, value);
       reader.finish();
     }
   }
 
   template <class Enum>
-  void read_enum(const Json& from, const std::string& name, Enum& value) const {
+  void read_enum(const Json& from, const std::string& path, Enum& value) const {
     std::string words;
     for (const auto& [each, word] : enum_words(Enum{})) {
       words += (words.empty() ? "" : ", ") + std::string(word);
@@ -147,12 +153,12 @@ class FieldReader {
         return;
       }
     }
-    refuse(name, from, "one of " + words);
+    refuse(path, json_text(from), "one of " + words);
   }
 
   const Json& object_;
   const char* function_;
-  std::string name_;
+  std::string source_, path_;
   std::set<std::string> known_;
 };
 
@@ -164,9 +170,9 @@ OrderedJson fields_to_json(const Struct& value) {
 }
 
 template <class Struct>
-Struct fields_from_json(const Json& object, const char* function, const std::string& name) {
+Struct fields_from_json(const Json& object, const char* function, const std::string& source) {
   Struct value;
-  FieldReader reader(object, function, name);
+  FieldReader reader(object, function, source);
   fields(reader, value);
   reader.finish();
   return value;

@@ -19,9 +19,6 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Steps of the depth made at once: the panels of b and the rows of a of a block stay in the second-level cache.
-constexpr size_t kDepth = HWY_MIN(512, 16384 / kPanel);
-
 int64_t PanelColumns() { return kPanel; }
 
 HWY_INLINE void CopyToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
@@ -42,35 +39,53 @@ HWY_INLINE void TransposeToPanel(const float* from, size_t stride, size_t steps,
       panel[k * kPanel + lane] = lane < count ? from[lane * stride + k] : 0.0f;
 }
 
-// Columns of b from the given one on, as a panel; zeros past the last.
-void PackPanel(const detail::MatmulJob& job, const detail::MatmulPass& pass, int64_t column) {
+// Columns of b; zeros past the last, up to a whole panel.
+void PackPanels(const detail::MatmulJob& job, int64_t first_column, int64_t columns, const detail::PackedOperand& to) {
   const TensorView<const float, 2>& b = job.b;
-  const auto steps = static_cast<size_t>(pass.steps);
-  const auto count = static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kPanel), b.shape[1] - column));
-  const float* from = b.data + pass.first_step * b.strides[0] + column * b.strides[1];
-  float* panel = pass.b + (column - pass.first_column) * pass.steps;
-  if (detail::is_contiguous_along(b, 1))
-    CopyToPanel(from, static_cast<size_t>(b.strides[0]), steps, count, panel);
-  else
-    TransposeToPanel(from, static_cast<size_t>(b.strides[1]), steps, count, panel);
+  const auto steps = static_cast<size_t>(to.steps.count);
+  const auto panel_size = static_cast<int64_t>(kPanel);
+  for (int64_t column = first_column; column < first_column + columns; column += panel_size) {
+    const auto count = static_cast<size_t>(HWY_MIN(panel_size, b.shape[1] - column));
+    const float* from = b.data + to.steps.first * b.strides[0] + column * b.strides[1];
+    float* panel = to.at(column, to.steps.first, panel_size);
+    if (detail::is_contiguous_along(b, 1))
+      CopyToPanel(from, static_cast<size_t>(b.strides[0]), steps, count, panel);
+    else
+      TransposeToPanel(from, static_cast<size_t>(b.strides[1]), steps, count, panel);
+  }
 }
 
-// Rows of a that is stored by columns, in tiles.
-void PackTiles(const detail::MatmulJob& job, const detail::MatmulPass& pass, int64_t first_row, int64_t rows) {
-  const auto steps = static_cast<size_t>(pass.steps), whole = static_cast<size_t>(rows) / kTileRows * kTileRows;
-  const size_t rest = static_cast<size_t>(rows) - whole;
-  for (size_t k = 0; k < steps; k++) {
-    const float* from = job.a.data + first_row + (pass.first_step + static_cast<int64_t>(k)) * job.a.strides[1];
-    float* to = pass.a + (first_row - pass.first_row) * pass.steps + k * kTileRows;
-    for (size_t i = 0; i < whole; i += kTileRows) std::memcpy(to + i * steps, from + i, kTileRows * sizeof(float));
-    std::memcpy(to + whole * steps, from + whole, rest * sizeof(float));
-  }
+// Rows of a that is stored by columns. A few steps at a time, so that lines of the tiles are written whole; those after
+// them are fetched meanwhile, since they lie too far apart for the processor to guess.
+void PackTiles(const detail::MatmulJob& job, int64_t first_row, int64_t rows, const detail::PackedOperand& to) {
+  constexpr int64_t kFew = 8;
+  const auto tile_rows = static_cast<int64_t>(kTileRows);
+  const int64_t stride = job.a.strides[1];
+  for (int64_t few = 0; few < to.steps.count; few += kFew)
+    for (int64_t i = 0; i < rows; i += tile_rows) {
+      const float* from = job.a.data + first_row + i + (to.steps.first + few) * stride;
+      float* tile = to.at(first_row + i, to.steps.first + few, tile_rows);
+      const int64_t count = HWY_MIN(kFew, to.steps.count - few);
+      for (int64_t k = 0; k < count; k++) {
+        __builtin_prefetch(from + (k + kFew) * stride);
+        if (i + tile_rows <= rows)
+          std::memcpy(tile + k * tile_rows, from + k * stride, kTileRows * sizeof(float));
+        else
+          std::memcpy(tile + k * tile_rows, from + k * stride, static_cast<size_t>(rows - i) * sizeof(float));
+      }
+    }
 }
 
 // The bias of a panel's columns, zeros where there is none.
 struct Bias {
   HWY_ALIGN float lanes[kPanel] = {};
 };
+
+// Asks for the tile that comes next, which may be none: it is loaded and stored at once.
+HWY_INLINE void FetchTile(const float* c, size_t stride) {
+  for (size_t r = 0; r < kTileRows; r++)
+    for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + r * stride + v * kLanes, 1, 2);
+}
 
 // R rows of c by one panel of columns.
 template <size_t R, class A>
@@ -100,43 +115,41 @@ HWY_INLINE void MultiplyCutTile(const A& a, size_t steps, const float* HWY_RESTR
 
 // The columns of one panel for all rows of a block; rows_from(i) is a from row i on.
 template <class RowsFrom>
-HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::MatmulBlock& block, size_t column, bool first,
-                              size_t steps, const float* HWY_RESTRICT panel, const RowsFrom& rows_from) {
-  const size_t count = HWY_MIN(kPanel, static_cast<size_t>(block.columns) - column);
-  const int64_t at = block.first_column + static_cast<int64_t>(column);
-  const auto stride = static_cast<size_t>(job.c.strides[0]);
-  const bool adds = !first || job.into == detail::Into::add;
+HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::MatmulBlock& block, int64_t column,
+                              const detail::MatmulSteps& steps, const float* HWY_RESTRICT panel,
+                              const RowsFrom& rows_from) {
+  const auto count =
+      static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kPanel), block.first_column + block.columns - column));
+  const auto stride = static_cast<size_t>(job.c.strides[0]), depth = static_cast<size_t>(steps.count);
+  const bool first = steps.first == 0, adds = !first || job.into == detail::Into::add;
   Bias bias;
-  if (job.bias && first) std::memcpy(bias.lanes, job.bias + at, count * sizeof(float));
-  float* c = job.c.data + block.first_row * job.c.strides[0] + at;
+  if (job.bias && first) std::memcpy(bias.lanes, job.bias + column, count * sizeof(float));
+  float* c = job.c.data + block.first_row * job.c.strides[0] + column;
   ForEachTile(static_cast<size_t>(block.rows), [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
+    FetchTile(c + (i + R) * stride, stride);
     if (count == kPanel)
-      MultiplyTile<R>(rows_from(i), steps, panel, bias.lanes, adds, c + i * stride, stride);
+      MultiplyTile<R>(rows_from(i), depth, panel, bias.lanes, adds, c + i * stride, stride);
     else
-      MultiplyCutTile<R>(rows_from(i), steps, panel, bias.lanes, adds, c + i * stride, stride, count);
+      MultiplyCutTile<R>(rows_from(i), depth, panel, bias.lanes, adds, c + i * stride, stride, count);
   });
 }
 
-void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulPass& pass, const detail::MatmulBlock& block) {
-  const auto columns = static_cast<size_t>(block.columns);
-  const auto a_stride = static_cast<size_t>(job.a.strides[0]);
-  for (int64_t k = 0; k < pass.steps || k == 0; k += kDepth) {
-    const auto steps = static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kDepth), pass.steps - k));
-    const bool first = pass.first_step + k == 0;
-    const float* in_place = job.a.data + block.first_row * job.a.strides[0] + pass.first_step + k;
-    const float* tiles = pass.a + (block.first_row - pass.first_row) * pass.steps + k * static_cast<int64_t>(kTileRows);
-    for (size_t j = 0; j < columns; j += kPanel) {
-      const int64_t column = block.first_column + static_cast<int64_t>(j);
-      const float* panel = pass.b + (column - pass.first_column) * pass.steps + k * static_cast<int64_t>(kPanel);
-      if (pass.a == nullptr)
-        MultiplyPanel(job, block, j, first, steps, panel,
-                      [&](size_t i) HWY_ATTR { return ByRows(in_place + i * a_stride, a_stride); });
-      else
-        MultiplyPanel(job, block, j, first, steps, panel, [&](size_t i) HWY_ATTR {
-          const size_t tile = i / kTileRows * kTileRows;
-          return ByColumns(tiles + tile * static_cast<size_t>(pass.steps) + (i - tile), kTileRows);
-        });
-    }
+// Adds so many steps of the depth to a block of c.
+void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulBlock& block, const detail::MatmulSteps& steps,
+                   const detail::PackedOperand& a, const detail::PackedOperand& b) {
+  const auto a_stride = static_cast<size_t>(job.a.strides[0]), a_steps = static_cast<size_t>(a.steps.count);
+  const float* in_place = job.a.data + block.first_row * job.a.strides[0] + steps.first;
+  const float* tiles = a.data ? a.at(block.first_row, steps.first, kTileRows) : nullptr;
+  for (int64_t j = block.first_column; j < block.first_column + block.columns; j += static_cast<int64_t>(kPanel)) {
+    const float* panel = b.at(j, steps.first, kPanel);
+    if (tiles)
+      MultiplyPanel(job, block, j, steps, panel, [&](size_t i) HWY_ATTR {
+        const size_t tile = i / kTileRows * kTileRows;
+        return ByColumns(tiles + tile * a_steps + (i - tile), kTileRows);
+      });
+    else
+      MultiplyPanel(job, block, j, steps, panel,
+                    [&](size_t i) HWY_ATTR { return ByRows(in_place + i * a_stride, a_stride); });
   }
 }
 
@@ -204,19 +217,20 @@ namespace phasor::detail {
 namespace {
 
 HWY_EXPORT(PanelColumns);
-HWY_EXPORT(PackPanel);
+HWY_EXPORT(PackPanels);
 HWY_EXPORT(PackTiles);
 HWY_EXPORT(MultiplyBlock);
 HWY_EXPORT(MultiplyFewRows);
 
-// Blocks of c, one a task. Rows in tiles; columns in whole panels of any width.
-constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
+// Blocks of c: rows in tiles, columns in whole panels of any width. A task makes one or several, as long as there are
+// enough tasks for all threads; how c is cut does not change its bits, only how the depth is.
+constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256, kTasksOfAThread = 5;
 // Few rows are cut finer, since then the time is that of reading b.
 constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
-// Floats of a and b that are packed at once, and the least steps of the depth to pack.
-constexpr std::int64_t kPackedFloats = std::int64_t{1} << 22, kLeastSteps = 256;
+// Floats of b that are packed at once for all tasks.
+constexpr std::int64_t kSharedFloats = std::int64_t{1} << 22;
 
 std::int64_t parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
@@ -241,89 +255,90 @@ void multiply_few_rows(const MatmulJob& job, bool small) {
   });
 }
 
-// Blocks of c and their packed operands.
+// Packed operands stay in the second-level cache of the core that uses them: a task packs for itself what is costly to
+// pack (a stored by columns, a transposed b) and makes all blocks that need it. Other panels of b are packed once for
+// all.
 class PackedProduct {
  public:
   PackedProduct(const MatmulJob& job, bool small)
       : job_(job),
         packs_a_(!is_contiguous_along(job.a, 1)),
         panel_(PHASOR_DISPATCH(PanelColumns)()),
-        block_rows_(small ? job.c.shape[0] : kBlockRows),
-        block_columns_(small ? job.c.shape[1] : kBlockColumns) {}
+        task_{0, small ? job.c.shape[0] : kBlockRows, 0, small ? job.c.shape[1] : kBlockColumns},
+        shares_b_(parts(job.c.shape[0], task_.rows) > 1 && (packs_a_ || is_contiguous_along(job.b, 1))) {
+    const auto enough = [&](std::int64_t rows, std::int64_t columns) {
+      return tasks(rows, columns) >= kTasksOfAThread * num_threads();
+    };
+    const auto [rows, columns] = job.c.shape;
+    while (packs_a_ && task_.columns < columns && enough(task_.rows, 2 * task_.columns)) task_.columns *= 2;
+    while (!shares_b_ && task_.rows < rows && enough(2 * task_.rows, task_.columns)) task_.rows *= 2;
+  }
 
-  // Panels that only one block needs are packed by that block, which then has them in its cache. So are transposed
-  // panels when a is read in place: measured, 4 % faster than to share them. All others are shared.
   void run() const {
-    const bool one_block_down = parts(job_.c.shape[0], block_rows_) == 1;
-    const bool transposes_alone = !packs_a_ && !is_contiguous_along(job_.b, 1);
-    one_block_down || transposes_alone ? pack_in_blocks() : pack_for_all();
+    if (!shares_b_) return multiply({0, job_.depth()}, {});
+    const std::int64_t columns = parts(job_.c.shape[1], panel_) * panel_;
+    for_each_part({0, job_.depth()}, std::max(kSharedFloats / columns, kMatmulDepth), [&](const MatmulSteps& steps) {
+      const PackedOperand b{Arena::begin_shared().take(static_cast<std::size_t>(columns * steps.count)), 0, steps};
+      const std::int64_t width = kBlockColumns;
+      parallel_for(parts(columns, width), [&](std::int64_t i) {
+        PHASOR_DISPATCH(PackPanels)(job_, i * width, std::min(width, job_.c.shape[1] - i * width), b);
+      });
+      multiply(steps, b);
+    });
   }
 
  private:
   static constexpr std::int64_t kTile = 6;
 
-  void pack_in_blocks() const {
-    const std::int64_t down = parts(job_.c.shape[0], block_rows_), across = parts(job_.c.shape[1], block_columns_);
-    parallel_for(down * across, [&](std::int64_t task) {
-      const MatmulBlock own = block(task / across, task % across);
-      for_each_pass(own, kLeastSteps, [&](const MatmulPass& pass) {
-        pack_panels(pass, own);
-        if (packs_a_) PHASOR_DISPATCH(PackTiles)(job_, pass, own.first_row, own.rows);
-        PHASOR_DISPATCH(MultiplyBlock)(job_, pass, own);
-      });
-    });
+  std::int64_t tasks(std::int64_t rows, std::int64_t columns) const {
+    return parts(job_.c.shape[0], rows) * parts(job_.c.shape[1], columns);
   }
 
-  // Operands are packed once, then multiplied.
-  void pack_for_all() const {
-    const std::int64_t down = parts(job_.c.shape[0], block_rows_), across = parts(job_.c.shape[1], block_columns_);
-    const std::int64_t steps = kPackedFloats / (job_.c.shape[0] + job_.c.shape[1]) / kLeastSteps * kLeastSteps;
-    for_each_pass({0, job_.c.shape[0], 0, job_.c.shape[1]}, std::max(steps, kLeastSteps), [&](const MatmulPass& pass) {
-      parallel_for(across + (packs_a_ ? down : 0), [&](std::int64_t task) {
-        if (task < across) return pack_panels(pass, block(0, task));
-        const MatmulBlock rows = block(task - across, 0);
-        PHASOR_DISPATCH(PackTiles)(job_, pass, rows.first_row, rows.rows);
-      });
-      parallel_for(down * across, [&](std::int64_t task) {
-        PHASOR_DISPATCH(MultiplyBlock)(job_, pass, block(task / across, task % across));
-      });
-    });
-  }
-
-  // Memory for the operands of `all`, then calls body with so many steps of the depth at a time; once if there are
-  // none.
+  // Calls body with at most so many steps at a time, in order; once, with none, if there are none.
   template <class Body>
-  void for_each_pass(const MatmulBlock& all, std::int64_t most_steps, const Body& body) const {
-    const std::int64_t depth = job_.depth(), steps = std::min(depth, most_steps);
-    Arena& arena = Arena::begin();
-    const auto take = [&](std::int64_t count, std::int64_t unit) {
-      return arena.take(static_cast<std::size_t>(parts(count, unit) * unit * steps));
-    };
-    MatmulPass pass{.a = packs_a_ ? take(all.rows, kTile) : nullptr,
-                    .b = take(all.columns, panel_),
-                    .first_row = all.first_row,
-                    .first_column = all.first_column};
+  static void for_each_part(const MatmulSteps& steps, std::int64_t most, const Body& body) {
+    std::int64_t done = 0;
     do {
-      pass.steps = std::min(steps, depth - pass.first_step);
-      body(pass);
-      pass.first_step += steps;
-    } while (pass.first_step < depth);
+      body(MatmulSteps{steps.first + done, std::min(most, steps.count - done)});
+      done += most;
+    } while (done < steps.count);
   }
 
-  void pack_panels(const MatmulPass& pass, const MatmulBlock& of) const {
-    for (std::int64_t j = of.first_column; j < of.first_column + of.columns; j += panel_)
-      PHASOR_DISPATCH(PackPanel)(job_, pass, j);
+  void multiply(const MatmulSteps& steps, const PackedOperand& shared_b) const {
+    const std::int64_t across = parts(job_.c.shape[1], task_.columns);
+    parallel_for(tasks(task_.rows, task_.columns), [&](std::int64_t i) {
+      const std::int64_t row = i / across * task_.rows, column = i % across * task_.columns;
+      multiply_task(
+          {row, std::min(task_.rows, job_.c.shape[0] - row), column, std::min(task_.columns, job_.c.shape[1] - column)},
+          steps, shared_b);
+    });
   }
 
-  MatmulBlock block(std::int64_t down, std::int64_t across) const {
-    const std::int64_t row = down * block_rows_, column = across * block_columns_;
-    return {row, std::min(block_rows_, job_.c.shape[0] - row), column,
-            std::min(block_columns_, job_.c.shape[1] - column)};
+  void multiply_task(const MatmulBlock& task, const MatmulSteps& steps, const PackedOperand& shared_b) const {
+    Arena& arena = Arena::begin();
+    const std::int64_t depth = std::min(steps.count, kMatmulDepth), rows = std::min(task.rows, kBlockRows);
+    const auto take = [&](std::int64_t count, std::int64_t unit) {
+      return arena.take(static_cast<std::size_t>(parts(count, unit) * unit * depth));
+    };
+    float* own_a = packs_a_ ? take(rows, kTile) : nullptr;
+    float* own_b = shares_b_ ? nullptr : take(task.columns, panel_);
+    for_each_part(steps, kMatmulDepth, [&](const MatmulSteps& part) {
+      const PackedOperand b = shares_b_ ? shared_b : PackedOperand{own_b, task.first_column, part};
+      if (!shares_b_) PHASOR_DISPATCH(PackPanels)(job_, task.first_column, task.columns, b);
+      for (std::int64_t row = task.first_row; row < task.first_row + task.rows; row += rows) {
+        const MatmulBlock block{row, std::min(rows, task.first_row + task.rows - row), task.first_column, task.columns};
+        const PackedOperand a{own_a, row, part};
+        if (packs_a_) PHASOR_DISPATCH(PackTiles)(job_, row, block.rows, a);
+        PHASOR_DISPATCH(MultiplyBlock)(job_, block, part, a, b);
+      }
+    });
   }
 
   const MatmulJob& job_;
   bool packs_a_;
-  std::int64_t panel_, block_rows_, block_columns_;
+  std::int64_t panel_;
+  MatmulBlock task_;  // the size of one
+  bool shares_b_;
 };
 
 }  // namespace

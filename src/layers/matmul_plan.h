@@ -20,14 +20,24 @@ struct MatmulBlock {
   std::int64_t first_row = 0, rows = 0, first_column = 0, columns = 0;
 };
 
-// Steps of the depth that are made before others, and their operands packed: b as panels [panel][steps][lanes], a as
-// tiles [tile][steps][rows of a tile]. a is packed only if stored by columns: columns that lie a power of two apart
-// would fall into the same few sets of the cache.
-struct MatmulPass {
-  float* a = nullptr;  // none: read in place
-  float* b = nullptr;
-  std::int64_t first_row = 0, first_column = 0;  // of what is packed
-  std::int64_t first_step = 0, steps = 0;
+// Steps of the depth. A block of c is summed so many at a time, in order: what it needs of a and b stays in the
+// second-level cache.
+struct MatmulSteps {
+  std::int64_t first = 0, count = 0;
+};
+constexpr std::int64_t kMatmulDepth = 512;
+
+// Columns of b as panels [panel][steps][lanes], or rows of a as tiles [tile][steps][rows of a tile]. a is packed only
+// if stored by columns: columns that lie a power of two apart would fall into the same few sets of the cache.
+struct PackedOperand {
+  float* data = nullptr;   // none: read in place
+  std::int64_t first = 0;  // row or column, the first of a tile or panel
+  MatmulSteps steps = {};
+
+  // From the given row or column on, which begins a tile or panel of that `size`.
+  float* at(std::int64_t index, std::int64_t step, std::int64_t size) const {
+    return data + (index - first) * steps.count + (step - steps.first) * size;
+  }
 };
 
 // Stored so that a step along the given dimension is a step in memory.

@@ -17,6 +17,12 @@ class Arena {
     arena.reset();
     return arena;
   }
+  // Another, for what a call shares with its tasks, which have the first.
+  static Arena& begin_shared() {
+    thread_local Arena arena;
+    arena.reset();
+    return arena;
+  }
 
   // `count` floats, aligned to 64 bytes, of any content. A line of distance follows, so that buffers of a power of two
   // do not start at the same place of a page.

@@ -1,11 +1,6 @@
 #include "report/atlas.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "page_checks.h"
 #include "phasor/position/hugging_face.h"
@@ -68,50 +63,6 @@ TEST(Atlas, EscapesItsSubject) { expect_good_page(atlas_page("<script>&\"", {{"<
 TEST(Atlas, RefusesAModelThatDoesNotRotate) {
   EXPECT_ERROR(rotating_layers({}), "rotating_layers", "no layer rotates");
   EXPECT_ERROR(atlas_page("a test", {}), "ropes", "none");
-}
-
-// ---- writing ----
-
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-class ReplaceFile : public ::testing::Test {
- protected:
-  ReplaceFile() { std::filesystem::create_directories(folder_); }
-  ~ReplaceFile() override { std::filesystem::remove_all(folder_); }
-
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
-  }
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("replace_file_test-" + std::to_string(::getpid()));
-};
-
-TEST_F(ReplaceFile, WritesANewFileAndReplacesAnOldOne) {
-  replace_file((folder_ / "a.html").string(), "first, and longer");
-  replace_file((folder_ / "a.html").string(), "second");
-  EXPECT_EQ(content_of(folder_ / "a.html"), "second");
-  EXPECT_EQ(files(), 1u);
-}
-
-TEST_F(ReplaceFile, FollowsALink) {
-  replace_file((folder_ / "real.html").string(), "old");
-  std::filesystem::create_symlink("real.html", folder_ / "link.html");
-  replace_file((folder_ / "link.html").string(), "new");
-  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.html"));
-  EXPECT_EQ(content_of(folder_ / "real.html"), "new");
-}
-
-TEST_F(ReplaceFile, RefusesWhatIsNoFile) {
-  EXPECT_ERROR(replace_file(folder_.string(), "x"), "replace_file", folder_.string(), "expected the name of a file");
-  EXPECT_ERROR(replace_file("/dev/null", "x"), "/dev/null", "expected the name of a file");
-  EXPECT_ERROR(replace_file("", "x"), "replace_file", "file");
-  EXPECT_ERROR(replace_file((folder_ / "none" / "a.html").string(), "x"), "cannot be written", "No such file");
-  EXPECT_EQ(files(), 0u);
 }
 
 }  // namespace

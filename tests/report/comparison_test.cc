@@ -191,7 +191,7 @@ TEST(ResultsJson, ErrorsNameFileAndKey) {
   refused(changed("\"layers\":0", "\"layers\":9223372036854775808"), {"settings.model.layers", "a whole number"});
   refused(changed("\"layers\":0,", ""), {"settings.model.layers", "missing"});
   refused(changed("\"layers\":0", "\"layers\":0,\"layers\":1"), {"layers", "given twice"});
-  refused(changed("\"layers\":", "\"layer\":1,\"layers\":"), {"settings.model.layer:", "not known", "layers"});
+  refused(changed("\"layers\":", "\"layer\":1,\"layers\":"), {"settings.model.\"layer\": not known", "layers"});
   refused(changed("\"higher_is_better\":true", "\"higher_is_better\":1"),
           {"settings.higher_is_better", "true or false"});
   refused(changed("\"task\":\"\"", "\"task\":null"), {"settings.task", "null", "a string"});

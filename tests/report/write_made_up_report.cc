@@ -5,15 +5,15 @@
 #include <string>
 
 #include "made_up_comparison.h"
-#include "report/page.h"
+#include "phasor/core/atomic_file.h"
 
 int main(int argc, char** argv) {
   try {
     const std::string folder = argc == 2 ? argv[1] : ".";
     using namespace phasor::report;
-    replace_file(folder + "/results.json", to_json(made_up_comparison()));
+    phasor::write_file(folder + "/results.json", to_json(made_up_comparison()));
     const Comparison comparison = load_comparison(folder + "/results.json");
-    replace_file(folder + "/comparison.html", comparison_page(comparison));
+    phasor::write_file(folder + "/comparison.html", comparison_page(comparison));
     ranking_table(comparison).print();
     for (const std::string& note : ranking_notes(comparison)) std::printf("%s\n", note.c_str());
   } catch (const std::exception& error) {

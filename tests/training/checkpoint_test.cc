@@ -53,10 +53,10 @@ TEST(EncodingJson, KeepsEverySetting) {
 TEST(EncodingJson, Errors) {
   EXPECT_ERROR(encoding_from_json("{}", "c.json"), "c.json: no name");
   EXPECT_ERROR(encoding_from_json(R"({"name": "spiral"})", "c.json"), "spiral", "rope");
-  EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": true})", "c.json"), "c.json: no learnable");
+  EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": true})", "c.json"), "c.json: learnable: missing");
   EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": 1, "learnable": false})", "c.json"),
                "c.json: causal: 1, expected true or false");
-  EXPECT_ERROR(encoding_from_json(R"({"name": "none", "extra": 1})", "c.json"), "unknown key \"extra\"");
+  EXPECT_ERROR(encoding_from_json(R"({"name": "none", "extra": 1})", "c.json"), "c.json: \"extra\": not known");
   EXPECT_ERROR(encoding_from_json(R"({"name": "sinusoidal", "theta": "x"})", "c.json"), "theta: \"x\"", "a number");
 }
 

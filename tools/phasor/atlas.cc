@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "commands.h"
-#include "report/page.h"
+#include "phasor/core/atomic_file.h"
 #include "table.h"
 
 namespace phasor::tool {
@@ -28,7 +28,7 @@ void write_atlas(const Options& options) {
   } else {
     page = report::atlas_page("the original paper", {report::plain_rope()});
   }
-  report::replace_file(options.output, page);
+  write_file(options.output, page);
   std::printf("%s\n", options.output.c_str());
 }
 

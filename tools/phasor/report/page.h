@@ -34,9 +34,6 @@ std::string gallery(const std::vector<Figure>& figures);
 
 std::string page(std::string_view title, std::string_view subtitle, const std::vector<Section>& sections);
 
-// Replaces the file in one step: readers see the old text or the new, never a part, also when the disk is full.
-void replace_file(const std::string& path, std::string_view text);
-
 extern const std::string_view kStyleSheet;
 
 }  // namespace phasor::report
