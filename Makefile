@@ -22,7 +22,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-torch test-page python bench bench-peers lint goldens sanitize clang fuzz clean
+.PHONY: help demo test test-torch test-page pictures python bench bench-peers lint goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -75,6 +75,12 @@ test-page: ## Look at the pages in headless Chromium; screenshots go to build/pa
 	build/release/tools/phasor/phasor atlas --output build/page/atlas.html
 	build/release/tests/write_made_up_report build/page
 	python3 tests/report/page_test.py build/page build/page/atlas.html build/page/comparison.html
+
+pictures: ## Rewrite docs/pictures from the atlas and from what `make demo` found
+	@scripts/packages test-page
+	@$(call build,release,tools/phasor/phasor)
+	build/release/tools/phasor/phasor atlas --output build/atlas.html
+	python3 tests/report/take_pictures.py build/atlas.html build/demo/report.html docs/pictures
 
 bench: ## Measure the speed of the kernels on this machine
 	@scripts/packages bench
