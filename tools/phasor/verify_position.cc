@@ -54,8 +54,11 @@ void check_frequencies(std::vector<Check>& checks) {  // head_dim 128, theta 100
   const std::vector<double> w = rope_frequencies({.head_dim = 128}).inv_freq;
   checks.push_back(near("inv_freq: entries", static_cast<double>(w.size()), 64, 0));
   checks.push_back(near("inv_freq: least", w.back(), 0.000115, 5e-7));
+  checks.push_back(near("inv_freq: greatest", *std::ranges::max_element(w), 1, 0));
   checks.push_back(near("inv_freq: mean", std::reduce(w.begin(), w.end()) / 64.0, 0.116562, 5e-7));
-  checks.push_back(near("inv_freq: fifth", w[4], 0.562341, 5e-7));
+  const double first[] = {1, 0.865964, 0.749894, 0.649382, 0.562341};
+  for (std::size_t i = 0; i < std::size(first); i++)
+    checks.push_back(near("inv_freq: number " + std::to_string(i + 1), w[i], first[i], 5e-7));
   const Tensor<std::int64_t, 3> positions = consecutive_positions(16);
   const HalfTable table = half_table({.head_dim = 128}, positions.view());
   double off_unit = 0;
@@ -63,7 +66,7 @@ void check_frequencies(std::vector<Check>& checks) {  // head_dim 128, theta 100
     off_unit =
         std::max(off_unit, std::fabs(std::pow(table.cos.data()[i], 2.0) + std::pow(table.sin.data()[i], 2.0) - 1.0));
   checks.push_back(at_most("largest |cos^2 + sin^2 - 1|", off_unit, 1.2e-7));
-  const std::pair<std::int64_t, double> differences[] = {{1, 0.1094}, {4, 0.1844}, {8, 0.1783}};
+  const std::pair<std::int64_t, double> differences[] = {{0, 0}, {1, 0.1094}, {4, 0.1844}, {8, 0.1783}};
   for (const auto& [k, expected] : differences) {
     double sum = 0;
     for (std::int64_t t = 0; t + k < 16; t++)
@@ -167,9 +170,11 @@ void check_targets(std::vector<Check>& checks) {
 
 void check_others(std::vector<Check>& checks) {
   const std::vector<float> slopes = alibi_slopes(8);
-  for (const std::size_t h : {std::size_t{0}, std::size_t{1}, std::size_t{7}})
-    checks.push_back(
-        near("ALiBi slope " + std::to_string(h + 1) + " of 8", slopes[h], std::exp2(-1.0 - static_cast<double>(h)), 0));
+  double off = 0;
+  for (std::size_t h = 0; h < 8; h++)
+    off = std::max(off, std::fabs(slopes[h] - std::exp2(-1.0 - static_cast<double>(h))));
+  checks.push_back(at_most("ALiBi slopes of 8 heads against 1/2, 1/4 ... 1/256", off, 0));
+  checks.push_back(near("ALiBi slope 9 of 12, between the powers of two", alibi_slopes(12)[8], std::exp2(-0.5), 4e-8));
   checks.push_back(near("T5 bucket of distance -46", static_cast<double>(t5_bucket(-46, {})), 13, 0));
   const Tensor<float, 2> table = sinusoidal_table(200, 64);
   double worst = 0;
