@@ -54,14 +54,31 @@ const EncodingResult* find(const Comparison& trial, const std::string& name) {
   return found == trial.encodings.end() ? nullptr : &*found;
 }
 
+// Positions that count differ from seed to seed: each has the mean of the seeds that have it.
+std::optional<report::ScoresByPosition> mean_by_position(const std::vector<const EncodingResult*>& seeds) {
+  struct Sum {
+    double score = 0.0, seeds = 0.0;
+  };
+  std::map<std::int64_t, Sum> sums;
+  std::optional<report::ScoresByPosition> mean;
+  for (const EncodingResult* seed : seeds) {
+    if (!seed->by_position) continue;
+    if (!mean) mean = {.length = seed->by_position->length};
+    for (const report::PositionScore& at : seed->by_position->scores) {
+      sums[at.position].score += at.score;
+      sums[at.position].seeds += 1.0;
+    }
+  }
+  for (const auto& [position, sum] : sums) mean->scores.push_back({position, sum.score / sum.seeds});
+  return mean;
+}
+
 // Adds what another seed found to the first one's result.
 void add_seed(EncodingResult& sum, const EncodingResult& one) {
   sum.runs.insert(sum.runs.end(), one.runs.begin(), one.runs.end());
   for (std::size_t i = 0; i < sum.scores.size(); i++)
     sum.scores[i].by_seed.insert(sum.scores[i].by_seed.end(), one.scores[i].by_seed.begin(),
                                  one.scores[i].by_seed.end());
-  for (std::size_t i = 0; sum.by_position && i < sum.by_position->scores.size(); i++)
-    sum.by_position->scores[i].score += one.by_position->scores[i].score;
   sum.tokens_per_second += one.tokens_per_second;
   sum.peak_memory_bytes = std::max(sum.peak_memory_bytes, one.peak_memory_bytes);
 }
@@ -69,10 +86,8 @@ void add_seed(EncodingResult& sum, const EncodingResult& one) {
 EncodingResult mean_of_seeds(const std::vector<const EncodingResult*>& seeds) {
   EncodingResult sum = *seeds.front();
   for (std::size_t s = 1; s < seeds.size(); s++) add_seed(sum, *seeds[s]);
-  const auto count = static_cast<double>(seeds.size());
-  sum.tokens_per_second /= count;
-  if (sum.by_position)
-    for (report::PositionScore& at : sum.by_position->scores) at.score /= count;
+  sum.tokens_per_second /= static_cast<double>(seeds.size());
+  sum.by_position = mean_by_position(seeds);
   return sum;
 }
 
