@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "interrupt.h"
+#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/training/checkpoint.h"
 
@@ -22,7 +23,7 @@ struct Options {
 
 // Folders of phasor train have training.json; others are Hugging Face's.
 Decoder load(const std::string& folder) {
-  const bool ours = std::filesystem::exists(std::filesystem::path(folder) / "training.json");
+  const bool ours = std::filesystem::exists(readable_folder(folder) / "training.json");
   return ours ? load_model(folder) : Decoder::from_pretrained(folder);
 }
 

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "model_options.h"
+#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/training/checkpoint.h"
 #include "phasor/training/trainer.h"
@@ -34,6 +35,19 @@ void check_resume_alone(const CLI::App& command) {
     PHASOR_CHECK(option->count() == 0 || option->check_name("--resume") || option->check_name("--out"), "train",
                  option->get_name(), ": given with --resume, expected only --out: the settings are the folder's");
 }
+
+// Saving replaces the folder's files: a model that is not of this training must not be lost.
+void check_free(const std::string& out) {
+  const std::filesystem::path folder = readable_folder(out);
+  PHASOR_CHECK(!std::filesystem::exists(folder / "training.json"), "train", "--out: ", out,
+               " has a training in it, expected --resume, or another folder");
+  for (const char* file : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+    PHASOR_CHECK(!std::filesystem::exists(folder / file), "train", "--out: ", out, " has a model in it (", file,
+                 "), expected a folder without one");
+}
+
+// Begins a save and drops it: what is wrong with the folder shows before hours of work, not after them.
+void check_writable(const std::string& out) { const AtomicFolder attempt(out); }
 
 int run(Trainer& trainer, const Options& options) {
   watch_for_interrupt();
@@ -69,8 +83,9 @@ DecoderConfig model_config(const Options& options, std::int64_t vocabulary) {
 }
 
 void train_new(const Options& options) {
-  PHASOR_CHECK(!std::filesystem::exists(std::filesystem::path(options.out) / "training.json"), "train",
-               "--out: ", options.out, " has a training in it, expected --resume, or another folder");
+  PHASOR_CHECK(!options.out.empty(), "train", "--out: \"\", expected the name of a folder");
+  check_free(options.out);
+  check_writable(options.out);
   PHASOR_CHECK(options.data.task || options.data.text, "train", "--task, --text: none given, expected one of them");
   TrainingState state{.settings = options.settings, .data = options.data};
   if (state.data->text) state.data->text = std::filesystem::absolute(*state.data->text).lexically_normal().string();
@@ -88,6 +103,7 @@ void train_new(const Options& options) {
 
 void resume(const Options& options) {
   const TrainingState state = load_training_state(options.out);
+  check_writable(options.out);
   PHASOR_CHECK(state.data.has_value(), "train", options.out, ": its data is not known, expected one of phasor train");
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
   Decoder model = load_model(options.out);
