@@ -59,6 +59,8 @@ TrainingState training_from_json(std::string_view json, std::string_view source)
   auto state = fields_from_json<TrainingState>(parse_json_object(json, kName, source), kName, std::string(source));
   PHASOR_CHECK(state.steps_done >= 0 && state.steps_done <= state.settings.schedule.steps, kName, source,
                ": steps_done ", state.steps_done, ", expected 0 to ", state.settings.schedule.steps);
+  PHASOR_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.steps_done, kName, source, ": ",
+               state.losses.size(), " losses, expected one for each of steps_done ", state.steps_done);
   return state;
 }
 

@@ -120,11 +120,14 @@ TEST(Checkpoint, BadTrainingFilesAreRefused) {
   Trainer trainer(model, *data, start);
   trainer.step();
   trainer.save(folder / "run");
-  std::string text = contents_of(folder / "run/training.json");
-  const std::string done = "\"steps_done\": 1";
-  text.replace(text.find(done), done.size(), "\"steps_done\": 7");
-  folder.add("run/training.json", text);
+  TrainingState state = trainer.state();
+  state.steps_done = 7;
+  folder.add("run/training.json", training_to_json(state));
   EXPECT_ERROR(load_training_state(folder / "run"), "training.json", "steps_done 7, expected 0 to 6");
+  state.steps_done = 1;
+  state.losses.clear();
+  folder.add("run/training.json", training_to_json(state));
+  EXPECT_ERROR(load_training_state(folder / "run"), "training.json", "0 losses, expected one for each of steps_done 1");
   std::filesystem::remove(folder / "run/training.safetensors");
   AdamW optimizer(model.weights(), {});
   EXPECT_ERROR(restore_optimizer(folder / "run", start, optimizer), "training.safetensors");
