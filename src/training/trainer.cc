@@ -1,7 +1,9 @@
 #include "phasor/training/trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "check_fit.h"
@@ -28,6 +30,14 @@ TrainingState checked(TrainingState state) {
   PHASOR_CHECK(settings.schedule.steps >= 1, kName, "steps: ", settings.schedule.steps, ", expected 1 or more");
   learning_rate(settings.schedule, 0);
   return state;
+}
+
+void check_finite(const char* what, double value, std::int64_t step) {
+  if (std::isfinite(value)) return;
+  throw TrainingDiverged("[Trainer] " + std::string(what) + ": " + (std::isnan(value) ? "NaN" : "infinite") +
+                         " at step " + std::to_string(step) +
+                         ", expected a finite number: the training diverged; a lower learning rate or a lower "
+                         "clip_norm may help");
 }
 
 }  // namespace
@@ -78,21 +88,32 @@ double Trainer::validation_loss() {
       .loss;
 }
 
+double Trainer::learn() {
+  const TrainSettings& settings = state_.settings;
+  const auto begin = std::chrono::steady_clock::now();
+  const double loss = gradients();
+  const double average = 1.0 / static_cast<double>(settings.accumulation);
+  const double norm = average * optimizer_.gradient_norm();
+  check_finite("loss", loss, state_.steps_done + 1);
+  check_finite("gradient norm", norm, state_.steps_done + 1);
+  optimizer_.step(learning_rate(settings.schedule, state_.steps_done), average * clip_scale(norm, settings.clip_norm));
+  step_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return loss;
+}
+
 void Trainer::step() {
   const TrainSettings& settings = state_.settings;
   PHASOR_CHECK(!done(), kName, "step: ", state_.steps_done + 1, ", expected at most the schedule's ",
                settings.schedule.steps);
   PHASOR_CHECK(optimizer_.steps_done() == state_.steps_done, kName, "state: ", state_.steps_done,
                " steps done, expected none but from a folder");
-  const double loss = gradients();
-  const double average = 1.0 / static_cast<double>(settings.accumulation);
-  const double norm = settings.clip_norm == 0.0 ? 0.0 : average * optimizer_.gradient_norm();
-  optimizer_.step(learning_rate(settings.schedule, state_.steps_done), average * clip_scale(norm, settings.clip_norm));
+  const double loss = learn();
   state_.steps_done++;
-  LossPoint point{.step = state_.steps_done, .train_loss = loss};
-  if (settings.evaluate_every > 0 && (state_.steps_done % settings.evaluate_every == 0 || done()))
-    point.validation_loss = validation_loss();
-  state_.losses.push_back(point);
+  state_.losses.push_back({.step = state_.steps_done, .train_loss = loss});
+  if (settings.evaluate_every == 0 || (state_.steps_done % settings.evaluate_every != 0 && !done())) return;
+  const double validation = validation_loss();
+  check_finite("validation loss", validation, state_.steps_done);
+  state_.losses.back().validation_loss = validation;
 }
 
 void Trainer::save(const std::filesystem::path& folder) const { save_training(folder, model_, state_, optimizer_); }

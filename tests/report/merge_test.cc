@@ -48,5 +48,33 @@ TEST(MergeTrials, TheRateOfTheLeastLossCounts) {
   EXPECT_EQ(found.runs.at(0).learning_rate, 0.2);
 }
 
+// A trial as `phasor compare` keeps it when the training diverged.
+Comparison diverged(std::int64_t seed, double rate) {
+  Comparison found = trial(seed, rate, 0.001, 0.0, {});
+  found.encodings[0].runs[0].diverged = "training diverged after step 1";
+  found.encodings[0].scores = {{8, {}, "training diverged after step 1"}};
+  found.encodings[0].by_position.reset();
+  return found;
+}
+
+TEST(MergeTrials, ARateThatDivergedIsTheLastChoice) {
+  const EncodingResult found = merged({diverged(1, 0.2), trial(1, 0.1, 1.0, 0.5, {})});
+  EXPECT_EQ(found.scores[0].by_seed, std::vector<double>{0.5});
+}
+
+TEST(MergeTrials, NoScoreWhereASeedDiverged) {
+  for (const bool first : {true, false}) {
+    const Comparison bad = diverged(1, 0.1), good = trial(2, 0.1, 1.0, 0.5, {{1, 0.5}});
+    const EncodingResult found = merged(first ? std::vector{bad, good} : std::vector{good, bad});
+    EXPECT_EQ(found.scores[0].not_possible, "training diverged after step 1");
+    EXPECT_TRUE(found.scores[0].by_seed.empty());
+    EXPECT_FALSE(found.by_position.has_value());
+    Comparison whole;
+    whole.settings.length = 8;
+    whole.encodings = {found};
+    EXPECT_EQ(report::to_json(report::read_comparison(report::to_json(whole), "f")), report::to_json(whole));
+  }
+}
+
 }  // namespace
 }  // namespace phasor::tool

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "phasor/core/parallel.h"
 #include "phasor/training/checkpoint.h"
@@ -140,6 +141,42 @@ TEST(Trainer, EvaluatesEverySoOften) {
   EXPECT_EQ(heard, 8);
   for (const LossPoint& point : trainer.state().losses)
     EXPECT_EQ(point.validation_loss.has_value(), point.step % 3 == 0 || point.step == 8);
+}
+
+TEST(Trainer, StopsWhenItDivergesAndKeepsTheLastSave) {
+  TemporaryFolder folder;
+  TrainingState state = small_training(8);
+  state.settings.evaluate_every = 0;
+  const auto data = make_dataset(*state.data);
+  Decoder model(small_config(data->vocabulary()), 1);
+  Trainer trainer(model, *data, state);
+  for (int i = 0; i < 3; i++) trainer.step();
+  trainer.save(folder / "run");
+  const std::string saved = contents_of(folder / "run/model.safetensors");
+  model.weights().front().weight->value()[0] = std::numeric_limits<float>::quiet_NaN();
+  try {
+    train(trainer, {.folder = folder / "run", .save_every = 1});
+    ADD_FAILURE() << "did not throw";
+  } catch (const TrainingDiverged& error) {
+    EXPECT_NE(std::string(error.what()).find(": NaN at step 4, expected a finite number"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("a lower learning rate"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(contents_of(folder / "run/model.safetensors"), saved);
+  EXPECT_EQ(load_training_state(folder / "run").steps_done, 3);
+}
+
+// Without clipping the norm is looked at, too; and what the last step has done, by the last validation.
+TEST(Trainer, ARateFarTooHighDiverges) {
+  for (const double clip : {1.0, 0.0}) {
+    TrainingState state = small_training(2);
+    state.settings.clip_norm = clip;
+    state.settings.schedule = {.peak = 1e25, .warmup_steps = 0, .steps = 2};
+    const auto data = make_dataset(*state.data);
+    Decoder model(small_config(data->vocabulary()), 1);
+    Trainer trainer(model, *data, state);
+    EXPECT_THROW(train(trainer), TrainingDiverged);
+  }
 }
 
 // ---- evaluation against plain loops over the logits ----

@@ -17,9 +17,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(const TrainingState& state);
-  double tokens_per_second() const;  // since the beginning
 
  private:
+  double tokens_per_second() const;  // since the beginning
   using Clock = std::chrono::steady_clock;
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   std::string line(const TrainingState& state) const;

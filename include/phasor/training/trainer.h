@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 
 #include "phasor/models/decoder.h"
 #include "phasor/training/dataset.h"
@@ -17,6 +18,12 @@
 #include "phasor/training/settings.h"
 
 namespace phasor {
+
+// A loss or a gradient is not finite: no later step could mend it. Its text says what, at which step, and what may
+// help.
+struct TrainingDiverged : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 class Trainer {
  public:
@@ -29,12 +36,15 @@ class Trainer {
   bool done() const { return state_.steps_done == state_.settings.schedule.steps; }
   std::int64_t tokens_per_step() const;
 
-  // One step of the optimizer; what it found is the last of state().losses.
+  // One step of the optimizer; what it found is the last of state().losses. Throws TrainingDiverged.
   void step();
+  // Of the steps so far, without validation and saving.
+  double step_seconds() const { return step_seconds_; }
   void save(const std::filesystem::path& folder) const;
 
  private:
   double gradients();  // of a step, into the model; the mean loss
+  double learn();      // gradients and the optimizer's step; the mean loss before it
   double validation_loss();
 
   Decoder& model_;
@@ -44,6 +54,7 @@ class Trainer {
   Batch batch_;
   Decoder::Saved saved_;
   Workspace workspace_;
+  double step_seconds_ = 0.0;
 };
 
 struct TrainOptions {
@@ -55,6 +66,7 @@ struct TrainOptions {
 
 enum class TrainEnd { finished, stopped };
 
+// When the training diverges, the folder keeps what was saved last.
 TrainEnd train(Trainer& trainer, const TrainOptions& options = {});
 
 }  // namespace phasor

@@ -45,6 +45,7 @@ std::vector<std::pair<const char*, std::string>> fixed_settings(const report::Se
 
 double final_validation_loss(const EncodingResult& trained) {
   double loss = std::numeric_limits<double>::infinity();
+  if (trained.runs.front().diverged) return loss;
   for (const report::LossPoint& point : trained.runs.front().losses) loss = point.validation_loss.value_or(loss);
   return loss;
 }
@@ -60,25 +61,29 @@ std::optional<report::ScoresByPosition> mean_by_position(const std::vector<const
     double score = 0.0, seeds = 0.0;
   };
   std::map<std::int64_t, Sum> sums;
-  std::optional<report::ScoresByPosition> mean;
   for (const EncodingResult* seed : seeds) {
-    if (!seed->by_position) continue;
-    if (!mean) mean = {.length = seed->by_position->length};
+    if (!seed->by_position) return std::nullopt;  // it diverged
     for (const report::PositionScore& at : seed->by_position->scores) {
       sums[at.position].score += at.score;
       sums[at.position].seeds += 1.0;
     }
   }
-  for (const auto& [position, sum] : sums) mean->scores.push_back({position, sum.score / sum.seeds});
+  report::ScoresByPosition mean{.length = seeds.front()->by_position->length};
+  for (const auto& [position, sum] : sums) mean.scores.push_back({position, sum.score / sum.seeds});
   return mean;
+}
+
+// A mean over the seeds that went well would be one over chosen seeds: where one has no score, there is none.
+void add_score(report::LengthScore& sum, const report::LengthScore& one) {
+  if (!sum.not_possible) sum.not_possible = one.not_possible;
+  sum.by_seed.insert(sum.by_seed.end(), one.by_seed.begin(), one.by_seed.end());
+  if (sum.not_possible) sum.by_seed.clear();
 }
 
 // Adds what another seed found to the first one's result.
 void add_seed(EncodingResult& sum, const EncodingResult& one) {
   sum.runs.insert(sum.runs.end(), one.runs.begin(), one.runs.end());
-  for (std::size_t i = 0; i < sum.scores.size(); i++)
-    sum.scores[i].by_seed.insert(sum.scores[i].by_seed.end(), one.scores[i].by_seed.begin(),
-                                 one.scores[i].by_seed.end());
+  for (std::size_t i = 0; i < sum.scores.size(); i++) add_score(sum.scores[i], one.scores[i]);
   sum.tokens_per_second += one.tokens_per_second;
   sum.peak_memory_bytes = std::max(sum.peak_memory_bytes, one.peak_memory_bytes);
 }

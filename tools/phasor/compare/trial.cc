@@ -1,7 +1,7 @@
 #include "compare/trial.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "compare/machine.h"
@@ -106,8 +106,12 @@ void score(Decoder& model, const Dataset& data, const TrialSettings& settings, c
                                          .rows = std::max(kFewestRows, kTokens / length),
                                          .batch = std::max<std::int64_t>(1, settings.batch * settings.length / length)},
                                         workspace);
-      at.by_seed.push_back(accuracy ? found.token_accuracy : found.loss);
-      result.by_position = by_position(found, length, accuracy);
+      if (std::isfinite(found.loss)) {
+        at.by_seed.push_back(accuracy ? found.token_accuracy : found.loss);
+        result.by_position = by_position(found, length, accuracy);
+      } else {
+        at.not_possible = "its loss is not a finite number";
+      }
     }
     result.scores.push_back(at);
   }
@@ -167,16 +171,34 @@ report::Settings trial_settings(const TrialSettings& settings, const Trial& tria
   return result;
 }
 
-// Trains to the end or throws; the tokens per second of it, 0 when nothing was left to do.
-double train_to_end(Trainer& trainer, const std::string& title, const fs::path& folder) {
+// Trains to the end, or throws Interrupted; the reason when it diverged.
+std::optional<std::string> train_to_end(Trainer& trainer, const std::string& title, const fs::path& folder) {
   Progress progress(title, trainer.tokens_per_step(), trainer.state().steps_done);
   const std::int64_t steps = trainer.state().settings.schedule.steps;
-  const TrainEnd end = train(trainer, {.progress = [&](const TrainingState& state) { progress.show(state); },
-                                       .stop_requested = interrupted,
-                                       .folder = folder,
-                                       .save_every = std::max<std::int64_t>(1, steps / kSaves)});
-  if (end == TrainEnd::stopped) throw Interrupted{};
-  return progress.tokens_per_second();
+  try {
+    const TrainEnd end = train(trainer, {.progress = [&](const TrainingState& state) { progress.show(state); },
+                                         .stop_requested = interrupted,
+                                         .folder = folder,
+                                         .save_every = std::max<std::int64_t>(1, steps / kSaves)});
+    if (end == TrainEnd::stopped) throw Interrupted{};
+  } catch (const TrainingDiverged&) {
+    return "training diverged after step " + count(trainer.state().steps_done);
+  }
+  return std::nullopt;
+}
+
+// Of the steps just done, or where none was left to do, of some more.
+double tokens_per_second(const Trainer& trainer, std::int64_t steps, const TrialSettings& settings,
+                         const Trial& trial) {
+  const double seconds =
+      steps > 0 ? trainer.step_seconds() / static_cast<double>(steps) : seconds_per_step(settings, trial);
+  return static_cast<double>(trainer.tokens_per_step()) / std::max(seconds, 1e-9);
+}
+
+// A model that diverged says nothing about its encoding, so it has no score.
+void refuse_scores(const std::string& reason, const TrialSettings& settings, report::EncodingResult& result) {
+  for (const std::int64_t length : settings.eval_lengths)
+    result.scores.push_back({.length = length, .not_possible = reason});
 }
 
 bool has_training(const fs::path& folder) { return fs::exists(readable_folder(folder) / "training.json"); }
@@ -189,17 +211,19 @@ std::string Trial::name() const {
 
 double seconds_per_step(const TrialSettings& settings, const Trial& trial) {
   constexpr int kMeasured = 5;
+  constexpr double kHarmlessRate = 1e-6;  // the speed does not depend on it, and a large one may diverge
   TrialSettings few = settings;
   few.steps = kMeasured + 1;
   TrainingState state = first_state(few, trial);
   state.settings.evaluate_every = 0;
+  state.settings.schedule.peak = kHarmlessRate;
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
   Decoder model = new_model(few, trial, *data);
   Trainer trainer(model, *data, state);
   trainer.step();  // the first one allocates
-  const auto begin = std::chrono::steady_clock::now();
+  const double first = trainer.step_seconds();
   for (int i = 0; i < kMeasured; i++) trainer.step();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kMeasured;
+  return (trainer.step_seconds() - first) / kMeasured;
 }
 
 report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, const std::string& title,
@@ -211,17 +235,17 @@ report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, 
   Decoder model = resumed ? load_model(folder) : new_model(settings, trial, *data);
   const auto trainer =
       resumed ? std::make_unique<Trainer>(model, *data, folder) : std::make_unique<Trainer>(model, *data, state);
-  double tokens_per_second = train_to_end(*trainer, title, folder);
-  if (tokens_per_second == 0.0)
-    tokens_per_second = static_cast<double>(trainer->tokens_per_step()) / seconds_per_step(settings, trial);
+  const std::int64_t steps_before = trainer->state().steps_done;
+  const std::optional<std::string> diverged = train_to_end(*trainer, title, folder);
 
   const Batch shown = sample(*data, settings.length);
   report::Comparison comparison{.settings = trial_settings(settings, trial), .sample = sample_text(shown, settings)};
-  report::EncodingResult trained{.name = trial.encoding.name,
-                                 .attention_score = trial.encoding.score == Score::w2 ? "w2" : "dot",
-                                 .parameters = model.parameter_count(),
-                                 .tokens_per_second = tokens_per_second,
-                                 .peak_memory_bytes = peak_memory()};
+  report::EncodingResult trained{
+      .name = trial.encoding.name,
+      .attention_score = trial.encoding.score == Score::w2 ? "w2" : "dot",
+      .parameters = model.parameter_count(),
+      .tokens_per_second = tokens_per_second(*trainer, trainer->state().steps_done - steps_before, settings, trial),
+      .peak_memory_bytes = peak_memory()};
   std::vector<ModelEncoding> scored{trial.encoding};
   scored.insert(scored.end(), trial.scalings.begin(), trial.scalings.end());
   for (const ModelEncoding& encoding : scored) {
@@ -230,10 +254,14 @@ report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, 
     if (encoding.scaling) {
       result.trained_as = encoding.trained_as();
     } else {
-      result.runs = {{trial.seed, trial.learning_rate, curve(trainer->state().losses)}};
+      result.runs = {{trial.seed, trial.learning_rate, curve(trainer->state().losses), diverged}};
     }
-    score(model, *data, settings, encoding, result);
-    attention_maps(model, shown, result);
+    if (diverged) {
+      refuse_scores(*diverged, settings, result);
+    } else {
+      score(model, *data, settings, encoding, result);
+      attention_maps(model, shown, result);
+    }
     comparison.encodings.push_back(std::move(result));
   }
   return comparison;

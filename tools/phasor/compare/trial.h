@@ -32,7 +32,7 @@ struct TrialSettings {
 double seconds_per_step(const TrialSettings& settings, const Trial& trial);
 
 // Trains, or goes on with the training in `folder`, and scores. The results have one seed and the encodings of the
-// trial. Ctrl-C saves and throws Interrupted.
+// trial; a training that diverged has no scores, but the reason. Ctrl-C saves and throws Interrupted.
 report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, const std::string& title,
                              const std::filesystem::path& folder);
 

@@ -43,6 +43,7 @@ struct Run {
   std::int64_t seed = 0;
   double learning_rate = 0.0;
   std::vector<LossPoint> losses = {};
+  std::optional<std::string> diverged = {};  // when it did: the loss or gradient was not finite
 };
 
 struct LengthScore {

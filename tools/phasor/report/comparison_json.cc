@@ -50,6 +50,7 @@ static void fields(auto& archive, Is<Run> auto& of) {
   archive("seed", of.seed);
   archive("learning_rate", of.learning_rate);
   archive("losses", of.losses);
+  archive("diverged", of.diverged);
 }
 
 static void fields(auto& archive, Is<LengthScore> auto& of) {
