@@ -1,5 +1,6 @@
 # The front door. Each target first sees to the packages it needs (scripts/packages), then does its work.
 FUZZ_SECONDS ?= 30
+REPORT ?= build/demo/report.html
 FUZZED := rope_config safetensors
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
 VENV := build/goldens-venv
@@ -76,11 +77,11 @@ test-page: ## Look at the pages in headless Chromium; screenshots go to build/pa
 	build/release/tests/write_made_up_report build/page
 	python3 tests/report/page_test.py build/page build/page/atlas.html build/page/comparison.html
 
-pictures: ## Rewrite docs/pictures from the atlas and from what `make demo` found
+pictures: ## Rewrite docs/pictures from the atlas and from a comparison's page (REPORT=build/demo/report.html)
 	@scripts/packages test-page
 	@$(call build,release,tools/phasor/phasor)
 	build/release/tools/phasor/phasor atlas --output build/atlas.html
-	python3 tests/report/take_pictures.py build/atlas.html build/demo/report.html docs/pictures
+	python3 tests/report/take_pictures.py build/atlas.html $(REPORT) docs/pictures
 
 bench: ## Measure the speed of the kernels on this machine
 	@scripts/packages bench

@@ -6,7 +6,7 @@ import sys
 
 from browser import Browser
 
-# Elements of the atlas that the guide shows, side by side where there are two.
+# Figures of the pages that README and guide show, two a row.
 ATLAS = {
     "sinusoidal": ["sinusoidal-map", "sinusoidal-curves"],
     "rope": ["rope-decay", "rope-similarity"],
@@ -14,13 +14,13 @@ ATLAS = {
     "scalings": ["scaling-ratios", "scaling-wavelengths"],
     "bias": ["alibi-lines", "t5-buckets"],
 }
-REPORT_HEIGHT = 860  # its beginning: the ranking and the first charts
+REPORT = {"report": ["score-by-length", "score-by-position"]}
 
-# Only these, in this order, in one row.
+# Only these, in this order.
 SHOW = """
 (ids => {
   const row = document.createElement('div');
-  row.style = 'display: grid; grid-template-columns: repeat(' + ids.length + ', 1fr); gap: 16px; padding: 12px; width: 1040px';
+  row.style = 'display: grid; grid-template-columns: 1fr 1fr; gap: 16px; padding: 12px; width: 1040px';
   row.append(...ids.map(id => document.getElementById(id)));
   row.querySelectorAll('details').forEach(details => details.remove());
   row.querySelectorAll('figure').forEach(figure => { figure.style.margin = 0 });
@@ -32,18 +32,20 @@ SHOW = """
 """
 
 
+def take(browser, page, pictures, folder):
+    for name, figures in pictures.items():
+        browser.open(page.resolve().as_uri())
+        box = browser.evaluate(f"{SHOW}({figures})")
+        browser.screenshot(folder / f"{name}.png", clip={**box, "scale": 1})
+
+
 def main():
     atlas, report, folder = map(pathlib.Path, sys.argv[1:])
     browser = Browser()
     try:
-        browser.set_window(1064, REPORT_HEIGHT, "light")
-        for name, figures in ATLAS.items():
-            browser.open(atlas.resolve().as_uri())
-            box = browser.evaluate(f"{SHOW}({figures})")
-            browser.screenshot(folder / f"{name}.png", clip={**box, "scale": 1})
-        browser.set_window(1100, REPORT_HEIGHT, "light")
-        browser.open(report.resolve().as_uri())
-        browser.screenshot(folder / "report.png", clip={"x": 0, "y": 0, "width": 1100, "height": REPORT_HEIGHT, "scale": 1})
+        browser.set_window(1064, 900, "light")
+        take(browser, atlas, ATLAS, folder)
+        take(browser, report, REPORT, folder)
     finally:
         browser.close()
 
