@@ -33,19 +33,38 @@ constexpr std::int64_t kDefaultSteps = 1000;
 constexpr std::int64_t kDefaultSymbols = 16;
 constexpr const char* kDefaultTask = "induction";
 
+// `text` is what a value is known by: rates that the names of trials cannot tell apart are the same.
+void check_once(const char* option, const auto& values, const auto& text) {
+  std::set<std::string> before;
+  for (const auto& value : values)
+    PHASOR_CHECK(before.insert(text(value)).second, "compare", option, ": ", text(value), " twice, expected it once");
+}
+
 void check(const Options& options) {
   PHASOR_CHECK(options.seeds >= 1, "compare", "--seeds: ", options.seeds, ", expected 1 or more");
   PHASOR_CHECK(!options.steps || *options.steps >= 1, "compare", "--steps: ", options.steps.value_or(0),
                ", expected 1 or more");
-  PHASOR_CHECK(!options.budget_seconds || *options.budget_seconds > 0.0, "compare",
-               "--budget-seconds: ", options.budget_seconds.value_or(0.0), ", expected more than 0");
-  std::set<std::string> names;
-  for (const std::string& name : options.encodings)
-    PHASOR_CHECK(names.insert(name).second, "compare", "--encodings: ", name, " twice, expected it once");
+  const double budget = options.budget_seconds.value_or(1.0);
+  PHASOR_CHECK(budget > 0.0 && std::isfinite(budget), "compare", "--budget-seconds: ", budget,
+               ", expected more than 0 and finite");
+  PHASOR_CHECK(options.trial.batch >= 1, "compare", "--batch: ", options.trial.batch, ", expected 1 or more");
+  PHASOR_CHECK(options.trial.length >= 1, "compare", "--length: ", options.trial.length, ", expected 1 or more");
+  check_once("--encodings", options.encodings, [](const std::string& name) { return name; });
   for (const std::int64_t length : options.trial.eval_lengths)
     PHASOR_CHECK(length >= 1, "compare", "--eval-lengths: ", length, ", expected 1 or more");
+  check_once("--eval-lengths", options.trial.eval_lengths, [](std::int64_t each) { return std::to_string(each); });
   for (const double rate : options.learning_rates)
     PHASOR_CHECK(rate > 0.0 && std::isfinite(rate), "compare", "--learning-rates: ", rate, ", expected more than 0");
+  check_once("--learning-rates", options.learning_rates, [](double rate) { return number(rate); });
+}
+
+// Before anything is written or trained: what cannot be trained or scored, of each encoding.
+void check_trials(const Options& options, const std::vector<Trial>& all) {
+  TrialSettings settings = options.trial;
+  settings.steps = 1;
+  std::set<std::string> checked;
+  for (const Trial& trial : all)
+    if (checked.insert(trial.encoding.name).second) check_trial(settings, trial);
 }
 
 // One trial for each thing to train, seed and rate. Scalings alone train what they scale.
@@ -124,6 +143,7 @@ void compare(Options options) {
     for (const std::int64_t times : {1, 2, 4, 8}) options.trial.eval_lengths.push_back(times * options.trial.length);
   check(options);
   const std::vector<Trial> all = trials(options);
+  check_trials(options, all);
   const ComparisonFolder folder(options.out);
   const report::Settings settings = settled(options, folder, all);
   options.trial.steps = settings.steps.value_or(kDefaultSteps);

@@ -86,7 +86,15 @@ report::ScoresByPosition by_position(const Evaluation& found, std::int64_t lengt
   return result;
 }
 
-// Scores at every length. A scaling fits the length: its factor is length by length of training.
+// A scaling fits the length: its factor is length by length of training.
+void set_encoding_at(std::int64_t length, const EncodingConfig& trained, const ModelEncoding& encoding,
+                     const TrialSettings& settings, Decoder& model) {
+  if (!encoding.scaling) return;
+  const double factor = std::max(1.0, static_cast<double>(length) / static_cast<double>(settings.length));
+  model.set_encoding(scaled_rope(trained, *encoding.scaling, factor, settings.length));
+}
+
+// Scores at every length.
 void score(Decoder& model, const Dataset& data, const TrialSettings& settings, const ModelEncoding& encoding,
            report::EncodingResult& result) {
   constexpr std::int64_t kTokens = 1 << 16;  // scored at each length
@@ -97,10 +105,7 @@ void score(Decoder& model, const Dataset& data, const TrialSettings& settings, c
   for (const std::int64_t length : settings.eval_lengths) {
     report::LengthScore at{.length = length, .not_possible = why_not(model.config(), length)};
     if (!at.not_possible) {
-      if (encoding.scaling) {
-        const double factor = std::max(1.0, static_cast<double>(length) / static_cast<double>(settings.length));
-        model.set_encoding(scaled_rope(trained, *encoding.scaling, factor, settings.length));
-      }
+      set_encoding_at(length, trained, encoding, settings, model);
       const Evaluation found = evaluate(model, data,
                                         {.length = length,
                                          .rows = std::max(kFewestRows, kTokens / length),
@@ -209,6 +214,29 @@ std::string Trial::name() const {
   return encoding.name + "-seed" + std::to_string(seed) + "-rate" + number(learning_rate);
 }
 
+std::vector<ModelEncoding> Trial::scored() const {
+  std::vector<ModelEncoding> all{encoding};
+  all.insert(all.end(), scalings.begin(), scalings.end());
+  return all;
+}
+
+void check_trial(const TrialSettings& settings, const Trial& trial) {
+  const TrainingState state = first_state(settings, trial);
+  const std::unique_ptr<Dataset> data = make_dataset(*state.data);
+  Decoder model = new_model(settings, trial, *data);
+  const EncodingConfig trained = model.config().encoding;
+  const Trainer trainer(model, *data, state);
+  Batch row(1, settings.length);
+  data->fill(0, Split::train, row);
+  Workspace workspace;
+  for (const ModelEncoding& encoding : trial.scored())
+    for (const std::int64_t length : settings.eval_lengths) {
+      if (why_not(model.config(), length)) continue;
+      set_encoding_at(length, trained, encoding, settings, model);
+      evaluate(model, *data, {.length = length, .rows = 1, .batch = 1}, workspace);
+    }
+}
+
 double seconds_per_step(const TrialSettings& settings, const Trial& trial) {
   constexpr int kMeasured = 5;
   constexpr double kHarmlessRate = 1e-6;  // the speed does not depend on it, and a large one may diverge
@@ -246,9 +274,7 @@ report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, 
       .parameters = model.parameter_count(),
       .tokens_per_second = tokens_per_second(*trainer, trainer->state().steps_done - steps_before, settings, trial),
       .peak_memory_bytes = peak_memory()};
-  std::vector<ModelEncoding> scored{trial.encoding};
-  scored.insert(scored.end(), trial.scalings.begin(), trial.scalings.end());
-  for (const ModelEncoding& encoding : scored) {
+  for (const ModelEncoding& encoding : trial.scored()) {
     report::EncodingResult result = trained;
     result.name = encoding.name;
     if (encoding.scaling) {

@@ -17,7 +17,8 @@ struct Trial {
   std::int64_t seed = 1;                     // of data and weights
   double learning_rate = 0.0;
 
-  std::string name() const;  // of its files: "rope-seed1-rate0.003"
+  std::vector<ModelEncoding> scored() const;  // both
+  std::string name() const;                   // of its files: "rope-seed1-rate0.003"
 };
 
 // What all trials share.
@@ -27,6 +28,9 @@ struct TrialSettings {
   std::int64_t length = 0, batch = 0, steps = 0;
   std::vector<std::int64_t> eval_lengths = {};
 };
+
+// Throws what its training or scoring would throw, hours later: it makes the model and scores a row of each length.
+void check_trial(const TrialSettings& settings, const Trial& trial);
 
 // Seconds that one step takes, measured by a few.
 double seconds_per_step(const TrialSettings& settings, const Trial& trial);
