@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   std::string folder;
-  DatasetConfig data;
+  DataChanges data;
   std::optional<std::int64_t> length;
   std::int64_t rows = 256;
   std::optional<std::string> scaling;
@@ -56,11 +56,26 @@ void print_by_position(const Evaluation& found) {
   table.print();
 }
 
+// The data of the training, but for what is given.
+DatasetConfig wanted_data(const Options& options, const TrainingState& state) {
+  const DataChanges& given = options.data;
+  const bool other = given.task || given.text;
+  PHASOR_CHECK(other || state.data, "eval", options.folder, ": its data is not known, expected --task or --text");
+  DatasetConfig data = state.data.value_or(DatasetConfig{});
+  if (other) {
+    data.task = given.task;
+    data.text = given.text;
+  }
+  PHASOR_CHECK(data.task || (!given.symbols && !given.distance), "eval", given.symbols ? "--symbols" : "--distance",
+               ": given for a model of text, expected --task with it");
+  data.symbols = given.symbols.value_or(data.symbols);
+  data.distance = given.distance.value_or(data.distance);
+  return data;
+}
+
 void evaluate_folder(const Options& options) {
   const TrainingState state = load_training_state(options.folder);
-  const bool other_data = options.data.task || options.data.text;
-  PHASOR_CHECK(other_data || state.data, "eval", options.folder, ": its data is not known, expected --task or --text");
-  const std::unique_ptr<Dataset> dataset = make_dataset(other_data ? options.data : *state.data);
+  const std::unique_ptr<Dataset> dataset = make_dataset(wanted_data(options, state));
   Decoder model = load_model(options.folder);
   const std::int64_t trained = state.settings.length, length = options.length.value_or(trained);
   PHASOR_CHECK(options.scaling || !options.factor, "eval", "--factor: given without --rope-scaling, expected both");

@@ -7,13 +7,30 @@
 
 namespace phasor::tool {
 
-void add_data_options(CLI::App& command, DatasetConfig& data) {
+namespace {
+
+// For both kinds of numbers: one that has a default, and one that may be left out.
+void add_data_options(CLI::App& command, std::optional<std::string>& task, std::optional<std::string>& text,
+                      auto& symbols, auto& distance) {
   std::string names;
-  for (const Task& task : tasks()) names += (names.empty() ? "" : ", ") + std::string(task.name);
-  auto* task = command.add_option("--task", data.task, "A built-in task: " + names);
-  command.add_option("--text", data.text, "A text file, or a folder of them, read as bytes")->excludes(task);
-  command.add_option("--symbols", data.symbols, "How many different symbols a task has")->capture_default_str();
-  command.add_option("--distance", data.distance, "k of task ago")->capture_default_str();
+  for (const Task& each : tasks()) names += (names.empty() ? "" : ", ") + std::string(each.name);
+  auto* task_option = command.add_option("--task", task, "A built-in task: " + names);
+  auto* text_option =
+      command.add_option("--text", text, "A text file, or a folder of them, read as bytes")->excludes(task_option);
+  command.add_option("--symbols", symbols, "How many different symbols a task has")
+      ->capture_default_str()
+      ->excludes(text_option);
+  command.add_option("--distance", distance, "k of task ago")->capture_default_str()->excludes(text_option);
+}
+
+}  // namespace
+
+void add_data_options(CLI::App& command, DatasetConfig& data) {
+  add_data_options(command, data.task, data.text, data.symbols, data.distance);
+}
+
+void add_data_options(CLI::App& command, DataChanges& data) {
+  add_data_options(command, data.task, data.text, data.symbols, data.distance);
 }
 
 std::string data_text(const DatasetConfig& data) {

@@ -14,6 +14,12 @@ namespace phasor::tool {
 
 // --task, --text, --symbols, --distance.
 void add_data_options(CLI::App& command, DatasetConfig& data);
+// The same, where data is known and may be changed.
+struct DataChanges {
+  std::optional<std::string> task, text;
+  std::optional<std::int64_t> symbols, distance;
+};
+void add_data_options(CLI::App& command, DataChanges& data);
 // For people: "induction, 32 symbols".
 std::string data_text(const DatasetConfig& data);
 
