@@ -4,9 +4,15 @@
 
 namespace phasor {
 
+static void fields(auto& archive, Is<TextSize> auto& of) {
+  archive("bytes", of.bytes);
+  archive("hash", of.hash);
+}
+
 static void fields(auto& archive, Is<DatasetConfig> auto& of) {
   archive("task", of.task);
   archive("text", of.text);
+  archive("text_size", of.text_size);
   archive("symbols", of.symbols);
   archive("distance", of.distance);
   archive("validation_fraction", of.validation_fraction);
@@ -67,6 +73,12 @@ TrainingState training_from_json(std::string_view json, std::string_view source)
 std::unique_ptr<Dataset> make_dataset(const DatasetConfig& config) {
   PHASOR_CHECK(config.task.has_value() != config.text.has_value(), "make_dataset",
                "task, text: ", config.task ? "both" : "none", " given, expected one of them");
+  if (config.text && config.text_size) {
+    const TextSize found = text_size(*config.text);
+    PHASOR_CHECK(found == *config.text_size, "make_dataset", "text: ", *config.text, " of ", found.bytes, " bytes, ",
+                 found.bytes == config.text_size->bytes ? "with other contents, " : "", "expected the text of ",
+                 config.text_size->bytes, " bytes that the training began with");
+  }
   if (config.text)
     return text_dataset(*config.text, {.validation_fraction = config.validation_fraction, .seed = config.seed});
   return task_dataset(*config.task, {.symbols = config.symbols, .distance = config.distance, .seed = config.seed});

@@ -16,6 +16,8 @@ std::int32_t symbol(const TaskConfig& config, Draw& draw) {
   return static_cast<std::int32_t>(draw.below(config.symbols));
 }
 
+std::int64_t all_symbols(const TaskConfig& config) { return config.symbols; }
+
 std::int32_t separator(const TaskConfig& config) { return static_cast<std::int32_t>(config.symbols); }
 
 // Tokens one after the other, of which the last may stand in the targets alone. An answer is the target of the token
@@ -54,6 +56,8 @@ void fill_repeat(const TaskConfig& config, Draw& draw, std::span<std::int32_t> t
 
 // ---- recall: the lower half of the symbols are keys, the upper half values ----
 
+std::int64_t recall_values(const TaskConfig& config) { return config.symbols - config.symbols / 2; }
+
 void fill_recall(const TaskConfig& config, Draw& draw, std::span<std::int32_t> tokens,
                  std::span<std::int32_t> targets) {
   std::vector<std::int32_t> keys(static_cast<std::size_t>(config.symbols / 2));
@@ -62,7 +66,7 @@ void fill_recall(const TaskConfig& config, Draw& draw, std::span<std::int32_t> t
   Writer writer(tokens, targets);
   for (std::size_t i = 0; i < pairs.size(); i++) {  // the first keys of a random order
     std::swap(keys[i], keys[i + static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(keys.size() - i)))]);
-    const auto values = config.symbols - static_cast<std::int64_t>(keys.size());
+    const std::int64_t values = recall_values(config);
     pairs[i] = {keys[i], static_cast<std::int32_t>(config.symbols - values + draw.below(values))};
     writer.put(pairs[i].first);
     writer.put(pairs[i].second);
@@ -102,6 +106,7 @@ constexpr Task kCopy{
     .separator = true,
     .next_token = true,
     .shortest = [](const TaskConfig&) -> std::int64_t { return 2; },
+    .answers = all_symbols,
     .fill = fill_repeat<false>,
 };
 
@@ -113,6 +118,7 @@ constexpr Task kReverse{
     .separator = true,
     .next_token = true,
     .shortest = [](const TaskConfig&) -> std::int64_t { return 2; },
+    .answers = all_symbols,
     .fill = fill_repeat<true>,
 };
 
@@ -125,6 +131,7 @@ constexpr Task kRecall{
     .separator = true,
     .next_token = true,
     .shortest = [](const TaskConfig&) -> std::int64_t { return 4; },
+    .answers = recall_values,
     .fill = fill_recall,
 };
 
@@ -136,6 +143,7 @@ constexpr Task kInduction{
     .separator = false,
     .next_token = false,
     .shortest = [](const TaskConfig&) -> std::int64_t { return 2; },
+    .answers = all_symbols,
     .fill = fill_induction,
 };
 
@@ -147,6 +155,7 @@ constexpr Task kAgo{
     .separator = false,
     .next_token = false,
     .shortest = [](const TaskConfig& config) -> std::int64_t { return config.distance + 1; },
+    .answers = all_symbols,
     .fill = fill_ago,
 };
 

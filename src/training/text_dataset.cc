@@ -104,6 +104,15 @@ class TextDataset : public Dataset {
 
 }  // namespace
 
+TextSize text_size(const fs::path& path) {
+  const Text text(path);
+  TextSize size{.bytes = text.size(), .hash = 0xcbf29ce484222325u};
+  text.for_each(0, text.size(), [&](std::int64_t, std::int32_t byte) {
+    size.hash = (size.hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3u;
+  });
+  return size;
+}
+
 std::unique_ptr<Dataset> text_dataset(const fs::path& path, const TextConfig& config) {
   return std::make_unique<TextDataset>(path, config);
 }

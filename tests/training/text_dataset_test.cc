@@ -5,6 +5,7 @@
 #include <string>
 
 #include "phasor/training/dataset.h"
+#include "phasor/training/settings.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
@@ -108,6 +109,18 @@ TEST(TextDataset, RefusesTooLittleText) {
   for (const double fraction : {0.0, 1.0, -0.5})
     EXPECT_ERROR(text_dataset(folder / "text", {.validation_fraction = fraction}),
                  "validation_fraction: ", "expected between 0 and 1");
+}
+
+TEST(TextSize, ATextThatChangedIsRefused) {
+  TemporaryFolder folder;
+  const std::string file = folder.add("text", "0123456789").string();
+  DatasetConfig config{.text = file, .text_size = text_size(file)};
+  EXPECT_EQ(config.text_size->bytes, 10);
+  EXPECT_NE(make_dataset(config), nullptr);
+  folder.add("text", "0123456788");
+  EXPECT_ERROR(make_dataset(config), "[make_dataset] text: ", "of 10 bytes, with other contents, expected");
+  folder.add("text", "01234567890");
+  EXPECT_ERROR(make_dataset(config), "of 11 bytes, expected the text of 10 bytes that the training began with");
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ std::vector<Trial> trials(const Options& options) {
   return all;
 }
 
+// Of guessing among the symbols that can be answers.
+double chance(const DatasetConfig& data) {
+  const TaskConfig config{.symbols = data.symbols, .distance = data.distance};
+  return 1.0 / static_cast<double>(task(*data.task).answers(config));
+}
+
 report::Settings wanted_settings(const Options& options) {
   const std::unique_ptr<Dataset> data = make_dataset(options.trial.data);
   const DecoderConfig model = options.trial.size.config(data->vocabulary(), options.trial.length);
@@ -95,7 +101,7 @@ report::Settings wanted_settings(const Options& options) {
   settings.task = data_text(options.trial.data) + (options.trial.size.bidirectional ? ", bidirectional" : "");
   settings.metric = data->exact_match() ? "accuracy" : "loss";
   settings.higher_is_better = data->exact_match();
-  if (data->exact_match()) settings.chance = 1.0 / static_cast<double>(options.trial.data.symbols);
+  if (data->exact_match()) settings.chance = chance(options.trial.data);
   settings.model = {.layers = model.num_hidden_layers,
                     .width = model.hidden_size,
                     .heads = model.num_attention_heads,
@@ -142,6 +148,7 @@ void compare(Options options) {
   if (options.trial.eval_lengths.empty())
     for (const std::int64_t times : {1, 2, 4, 8}) options.trial.eval_lengths.push_back(times * options.trial.length);
   check(options);
+  if (options.trial.data.text) options.trial.data.text_size = text_size(*options.trial.data.text);
   const std::vector<Trial> all = trials(options);
   check_trials(options, all);
   const ComparisonFolder folder(options.out);
@@ -172,7 +179,16 @@ void compare(Options options) {
   std::printf("\n%s\n", page.c_str());
 }
 
-// As it was typed, for the report.
+// As a word of a shell.
+std::string shell_word(const std::string& text) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// As it could be typed, for the report.
 std::string command_text(const CLI::App& command) {
   std::string text = "phasor compare";
   for (const CLI::Option* option : command.get_options()) {
@@ -180,7 +196,7 @@ std::string command_text(const CLI::App& command) {
     text += " " + option->get_name();
     std::string values;
     for (const std::string& value : option->results()) values += (values.empty() ? "" : ",") + value;
-    if (option->get_expected_max() > 0) text += " " + values;
+    if (option->get_expected_max() > 0) text += " " + shell_word(values);
   }
   return text;
 }

@@ -65,6 +65,7 @@ DatasetConfig wanted_data(const Options& options, const TrainingState& state) {
   if (other) {
     data.task = given.task;
     data.text = given.text;
+    data.text_size.reset();
   }
   PHASOR_CHECK(data.task || (!given.symbols && !given.distance), "eval", given.symbols ? "--symbols" : "--distance",
                ": given for a model of text, expected --task with it");

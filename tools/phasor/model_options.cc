@@ -1,5 +1,7 @@
 #include "model_options.h"
 
+#include <cmath>
+
 #include "phasor/core/check.h"
 #include "phasor/position/hugging_face.h"
 #include "phasor/position/rope.h"
@@ -34,7 +36,7 @@ void add_data_options(CLI::App& command, DataChanges& data) {
 }
 
 std::string data_text(const DatasetConfig& data) {
-  if (data.text) return printable(*data.text);
+  if (data.text) return printable(*data.text) + (data.text_size ? ", " + count(data.text_size->bytes) + " bytes" : "");
   const std::string symbols = *data.task + ", " + std::to_string(data.symbols) + " symbols";
   return *data.task == "ago" ? symbols + ", " + std::to_string(data.distance) + " ago" : symbols;
 }
@@ -49,7 +51,8 @@ void add_size_options(CLI::App& command, SizeOptions& size) {
 }
 
 DecoderConfig SizeOptions::config(std::int64_t vocabulary, std::int64_t length) const {
-  constexpr std::int64_t kMultiple = 8;
+  constexpr std::int64_t kMultiple = 8, kMost = 1 << 24;
+  PHASOR_CHECK(hidden >= 1 && hidden <= kMost, "model", "--hidden: ", hidden, ", expected 1 to ", kMost);
   DecoderConfig config;
   config.vocab_size = vocabulary;
   config.hidden_size = hidden;
@@ -91,6 +94,8 @@ EncodingConfig scaled_rope(const EncodingConfig& trained, const std::string& typ
                            std::int64_t trained_length) {
   PHASOR_CHECK(trained.name() == RopeConfig::kEncoding, "scaled_rope", "encoding: ", trained.name(),
                ", expected rope, which alone has scalings");
+  PHASOR_CHECK(std::isfinite(factor) && factor > 0.0, "scaled_rope", "factor: ", factor,
+               ", expected more than 0 and finite");
   RopeConfig rope = trained.as<RopeConfig>();
   rope.max_position_embeddings = trained_length;
   constexpr int kAllDigits = 17;

@@ -88,7 +88,10 @@ void train_new(const Options& options) {
   check_writable(options.out);
   PHASOR_CHECK(options.data.task || options.data.text, "train", "--task, --text: none given, expected one of them");
   TrainingState state{.settings = options.settings, .data = options.data};
-  if (state.data->text) state.data->text = std::filesystem::absolute(*state.data->text).lexically_normal().string();
+  if (state.data->text) {
+    state.data->text = std::filesystem::absolute(*state.data->text).lexically_normal().string();
+    state.data->text_size = text_size(*state.data->text);
+  }
   state.data->seed = options.seed;
   state.settings.seed = options.seed;
   state.settings.schedule.warmup_steps = options.warmup.value_or(state.settings.schedule.steps / 20);

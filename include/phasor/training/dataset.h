@@ -57,6 +57,14 @@ struct TextConfig {
 // those whose name begins with a dot. Rows begin at random places; targets are the bytes that come next.
 std::unique_ptr<Dataset> text_dataset(const std::filesystem::path& path, const TextConfig& config = {});
 
+// What tells one text from another: a training that goes on with a text that has changed is not the same training.
+struct TextSize {
+  std::int64_t bytes = 0;
+  std::uint64_t hash = 0;  // of all bytes, FNV-1a
+  bool operator==(const TextSize&) const = default;
+};
+TextSize text_size(const std::filesystem::path& path);
+
 // ---- tasks that need no file and can be solved by position alone, or by position and content ----
 
 struct TaskConfig {
@@ -79,6 +87,8 @@ struct Task {
 
   // The shortest row that has an answer.
   std::int64_t (*shortest)(const TaskConfig&);
+  // How many symbols can be answers: guessing among them is right once in so many times.
+  std::int64_t (*answers)(const TaskConfig&);
   // Fills a row; targets are kNoTarget at first.
   void (*fill)(const TaskConfig&, Draw&, std::span<std::int32_t> tokens, std::span<std::int32_t> targets);
 };

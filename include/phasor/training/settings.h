@@ -17,8 +17,9 @@ namespace phasor {
 // What a dataset is made from, so that it can be made again: a task, or a text.
 struct DatasetConfig {
   std::optional<std::string> task = {};
-  std::optional<std::string> text = {};  // a file or folder
-  std::int64_t symbols = 32;             // of a task
+  std::optional<std::string> text = {};    // a file or folder
+  std::optional<TextSize> text_size = {};  // what it must be, where that is known
+  std::int64_t symbols = 32;               // of a task
   std::int64_t distance = 4;
   double validation_fraction = 0.1;  // of a text
   std::uint64_t seed = 0;

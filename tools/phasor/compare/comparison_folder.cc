@@ -131,7 +131,9 @@ report::Settings ComparisonFolder::settle(const report::Settings& wanted) const 
       PHASOR_CHECK(old_settings[i] == new_settings[i], "compare", "--out: ", folder_.string(),
                    " has a comparison with ", old_settings[i].first, " ", old_settings[i].second, ", expected ",
                    new_settings[i].second, " as asked for now, or another folder");
-    return *before;
+    report::Settings settled = *before;
+    settled.command = wanted.command;  // it may name encodings that were added later
+    return settled;
   }
   write_file(folder_ / "settings.json", report::to_json({.settings = wanted}));
   return wanted;

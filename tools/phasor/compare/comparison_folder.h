@@ -21,7 +21,7 @@ class ComparisonFolder {
   explicit ComparisonFolder(std::filesystem::path folder);
 
   // The settings to work with: `wanted` in a new folder, else those of the folder, which must be alike but for what a
-  // later call cannot know: steps that a budget decided, command, date and machine.
+  // later call cannot know: steps that a budget decided, date and machine. The command is the last one.
   report::Settings settle(const report::Settings& wanted) const;
   std::optional<report::Settings> begun() const;
 

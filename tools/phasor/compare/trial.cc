@@ -132,11 +132,18 @@ Batch sample(const Dataset& data, std::int64_t length) {
   return shown;
 }
 
+// A byte of a text; what has no shape of its own by the usual signs.
+std::string byte_text(std::int32_t byte) {
+  if (byte == ' ') return "␣";
+  if (byte == '\n') return "↵";
+  return byte > ' ' && byte <= '~' ? std::string(1, static_cast<char>(byte)) : "?";
+}
+
 std::vector<std::string> sample_text(const Batch& batch, const TrialSettings& settings) {
   std::vector<std::string> text;
   for (const std::int32_t token : batch.tokens) {
     if (settings.data.text) {
-      text.push_back(token > ' ' && token <= '~' ? std::string(1, static_cast<char>(token)) : "?");
+      text.push_back(byte_text(token));
     } else {
       text.push_back(token == settings.data.symbols ? "|" : std::to_string(token));
     }
@@ -258,8 +265,9 @@ report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, 
                              const fs::path& folder) {
   reset_peak_memory();
   const TrainingState state = first_state(settings, trial);
-  const std::unique_ptr<Dataset> data = make_dataset(*state.data);
   const bool resumed = has_training(folder);
+  const std::unique_ptr<Dataset> data =
+      make_dataset(resumed ? load_training_state(folder).data.value_or(*state.data) : *state.data);
   Decoder model = resumed ? load_model(folder) : new_model(settings, trial, *data);
   const auto trainer =
       resumed ? std::make_unique<Trainer>(model, *data, folder) : std::make_unique<Trainer>(model, *data, state);

@@ -160,15 +160,12 @@ Section training_section(const Comparison& comparison) {
        .x = {.label = "step"},
        .y = {.label = "loss", .log = true},
        .series = losses([](const LossPoint& p) { return std::optional<double>(p.train_loss); })});
-  add_unless_empty(figures, "validation-loss",
-                   "Loss on data it never saw, at the training length. Lines that end early learned fewer steps within "
-                   "the same budget.",
+  add_unless_empty(figures, "validation-loss", "Loss on data it never saw, at the training length.",
                    {.title = "Validation loss",
                     .x = {.label = "step"},
                     .y = {.label = "loss", .log = true},
                     .series = losses([](const LossPoint& p) { return p.validation_loss; })});
-  return {"training", "Training", "The same model, data order and budget; only the encoding differs.",
-          gallery(figures)};
+  return {"training", "Training", "The same model, data order and steps; only the encoding differs.", gallery(figures)};
 }
 
 std::vector<Point> length_points(const EncodingResult& encoding) {
@@ -343,7 +340,8 @@ Section run_section(const Settings& settings) {
       {"learning rates", joined(settings.learning_rates)},
       {"batch", tool::count(settings.batch) + " sequences"}};
   if (settings.steps) lines.emplace_back("steps", tool::count(*settings.steps));
-  if (settings.budget_seconds) lines.emplace_back("budget", number_text(*settings.budget_seconds) + " s a training");
+  if (settings.budget_seconds)
+    lines.emplace_back("budget", number_text(*settings.budget_seconds) + " s for all trainings");
   lines.emplace_back("machine", settings.machine);
   lines.emplace_back("date", settings.date);
   lines.emplace_back("version", "phasor " + settings.version);
