@@ -1,5 +1,6 @@
 #include "progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,15 @@ namespace {
 
 constexpr std::int64_t kLines = 10;  // of a training, where there is no terminal
 constexpr double kRedrawSeconds = 0.1;
+
+// A line that is longer would begin anew below itself each time it is drawn.
+std::string cut_to_terminal(std::string line) {
+  constexpr std::size_t kUsualWidth = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const std::size_t most = (known ? size.ws_col : kUsualWidth) - 1;  // the last column may wrap
+  return line.size() > most ? line.substr(0, most) : line;
+}
 
 std::string time_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
@@ -77,7 +87,7 @@ void Progress::show(const TrainingState& state) {
   if (terminal_) {
     const auto now = Clock::now();
     if (drawn_ && !last && std::chrono::duration<double>(now - last_drawn_).count() < kRedrawSeconds) return;
-    std::fprintf(stderr, "\r%s\x1b[K", line(state).c_str());
+    std::fprintf(stderr, "\r%s\x1b[K", cut_to_terminal(line(state)).c_str());
     last_drawn_ = now;
     drawn_ = true;
   } else if (last || steps_done_ * kLines / steps != before) {
