@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "phasor/models/decoder.h"
 
 namespace phasor {
@@ -5,9 +7,16 @@ namespace phasor {
 DecoderConfig DecoderConfig::checked() const {
   constexpr const char* kModel = "Decoder";
   DecoderConfig c = *this;
-  PHASOR_CHECK(c.vocab_size >= 1, kModel, "vocab_size: ", c.vocab_size, ", expected 1 or more");
-  PHASOR_CHECK(c.num_hidden_layers >= 1, kModel, "num_hidden_layers: ", c.num_hidden_layers, ", expected 1 or more");
-  PHASOR_CHECK(c.intermediate_size >= 1, kModel, "intermediate_size: ", c.intermediate_size, ", expected 1 or more");
+  // Far beyond any model, and products of two of them can be counted.
+  const auto check_size = [](const char* name, std::int64_t size, std::int64_t most) {
+    PHASOR_CHECK(size >= 1 && size <= most, kModel, name, ": ", size, ", expected 1 to ", most);
+  };
+  constexpr std::int64_t kMostLayers = 1 << 16, kMostWidth = 1 << 24, kMostTokens = INT32_MAX;
+  check_size("vocab_size", c.vocab_size, kMostTokens);
+  check_size("hidden_size", c.hidden_size, kMostWidth);
+  check_size("num_hidden_layers", c.num_hidden_layers, kMostLayers);
+  check_size("num_attention_heads", c.num_attention_heads, kMostWidth);
+  check_size("intermediate_size", c.intermediate_size, kMostWidth);
   PHASOR_CHECK(c.sliding_window >= 0, kModel, "sliding_window: ", c.sliding_window, ", expected 0 (none) or more");
   PHASOR_CHECK(c.score == Score::dot || (!c.qk_norm && !c.attention_bias), kModel,
                "qk_norm, attention_bias: given with W2 scores, expected neither");

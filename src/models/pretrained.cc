@@ -49,7 +49,7 @@ class Config {
                  ", expected a text");
     return value ? value->get<std::string>() : otherwise;
   }
-  void expect(bool condition, const char* what) const { PHASOR_CHECK(condition, kName, source_, ": ", what); }
+  void expect(bool condition, const std::string& what) const { PHASOR_CHECK(condition, kName, source_, ": ", what); }
 
  private:
   const Json* find(const char* key) const {
@@ -64,8 +64,9 @@ class Config {
 DecoderConfig read_config(const std::filesystem::path& folder) {
   const Config config(folder / "config.json");
   const std::string type = config.text("model_type", "");
-  config.expect(type == "llama" || type == "qwen3", "model_type is another one, expected llama or qwen3");
-  config.expect(config.text("hidden_act", "silu") == "silu", "hidden_act is another one, expected silu");
+  config.expect(type == "llama" || type == "qwen3", "model_type is " + json_text(type) + ", expected llama or qwen3");
+  const std::string activation = config.text("hidden_act", "silu");
+  config.expect(activation == "silu", "hidden_act is " + json_text(activation) + ", expected silu");
   config.expect(!config.flag("mlp_bias", false), "mlp_bias is true, expected false");
   config.expect(!config.flag("use_sliding_window", false), "use_sliding_window is true, expected false");
   const HuggingFaceRope rope = load_rope_config(folder / "config.json");
@@ -114,18 +115,37 @@ std::string shape_of(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
+void check_shape(const std::filesystem::path& folder, const StoredTensor& tensor,
+                 const std::vector<std::int64_t>& expected) {
+  PHASOR_CHECK(tensor.shape == expected, kName, folder.string(), ": ", tensor.name, " is ", shape_of(tensor.shape),
+               ", expected ", shape_of(expected));
+}
+
+// Memory is taken for what the files have, not for what a hostile config.json says.
+void check_sizes(const std::filesystem::path& folder, const DecoderConfig& config, const TensorFolder& tensors) {
+  check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), config.tie_word_embeddings),
+              {config.vocab_size, config.hidden_size});
+  const auto count = static_cast<std::int64_t>(tensors.tensors().size());
+  PHASOR_CHECK(config.num_hidden_layers <= count, kName, folder.string(), ": num_hidden_layers ",
+               config.num_hidden_layers, " and ", count, " tensors, expected several for each layer");
+  check_shape(folder, tensors.at(stored_name("blocks.0.ffn.gate_proj.weight")),
+              {config.intermediate_size, config.hidden_size});
+  check_shape(folder, tensors.at(stored_name("blocks.0.attention.q_proj.weight")),
+              {config.num_attention_heads * config.head_dim, config.hidden_size});
+}
+
 }  // namespace
 
 Decoder Decoder::from_pretrained(const std::filesystem::path& folder) {
-  const DecoderConfig config = read_config(folder);
+  const DecoderConfig config = read_config(folder).checked();
   const TensorFolder tensors(folder);
+  check_sizes(folder, config, tensors);
   Decoder model(config, 0);
   std::set<std::string> used;
   for (const NamedWeight& each : model.weights()) {
     const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), config.tie_word_embeddings);
-    PHASOR_CHECK(tensor.shape == each.weight->shape(), kName, folder.string(), ": ", tensor.name, " is ",
-                 shape_of(tensor.shape), ", expected ", shape_of(each.weight->shape()));
-    read_floats(tensor, each.weight->value());
+    check_shape(folder, tensor, each.weight->shape());
+    tensors.read_values(tensor, each.weight->value());
     used.insert(tensor.name);
   }
   for (const StoredTensor& tensor : tensors.tensors()) {

@@ -137,6 +137,14 @@ void StoredTensors::set_tensors(std::string source, std::vector<StoredTensor> te
   std::ranges::sort(tensors_, {}, &StoredTensor::name);
 }
 
+void StoredTensors::read_values(const StoredTensor& tensor, std::span<float> values) const {
+  const bool floating = tensor.type == StoredType::f32 || tensor.type == StoredType::bf16 ||
+                        tensor.type == StoredType::f16 || tensor.type == StoredType::f64;
+  PHASOR_CHECK(floating, "StoredTensors", source_, ": ", tensor.name, " of type ", type_name(tensor.type),
+               ", expected F32, BF16, F16 or F64");
+  read_floats(tensor, values);
+}
+
 const StoredTensor* StoredTensors::find(std::string_view name) const {
   const auto found = std::ranges::lower_bound(tensors_, name, {}, &StoredTensor::name);
   return found != tensors_.end() && found->name == name ? &*found : nullptr;

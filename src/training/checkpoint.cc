@@ -43,13 +43,17 @@ std::string sizes_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
+void check_shape(const StoredTensor& tensor, const fs::path& path, const std::vector<std::int64_t>& shape) {
+  PHASOR_CHECK(tensor.shape == shape, kLoad, path.string(), ": ", tensor.name, " of shape ", sizes_text(tensor.shape),
+               ", expected ", sizes_text(shape));
+}
+
 // The values of one tensor of a file; anything but the expected shape is refused.
 void read_into(const StoredTensors& file, const fs::path& path, const std::string& name,
                const std::vector<std::int64_t>& shape, std::span<float> values) {
   const StoredTensor& tensor = file.at(name);
-  PHASOR_CHECK(tensor.shape == shape, kLoad, path.string(), ": ", name, " of shape ", sizes_text(tensor.shape),
-               ", expected ", sizes_text(shape));
-  read_floats(tensor, values);
+  check_shape(tensor, path, shape);
+  file.read_values(tensor, values);
 }
 
 }  // namespace
@@ -63,8 +67,11 @@ void save_model(const fs::path& folder, Decoder& model) {
 Decoder load_model(const fs::path& folder) {
   const fs::path from = readable_folder(folder);
   const fs::path config_file = from / kConfigFile, weights_file = from / kWeightsFile;
-  Decoder model(decoder_from_json(text_of(config_file), config_file.string()), 0);
+  const DecoderConfig config = decoder_from_json(text_of(config_file), config_file.string()).checked();
   const TensorFolder file(from);
+  // Before memory is taken for what config.json says.
+  check_shape(file.at("embedding.weight"), weights_file, {config.vocab_size, config.hidden_size});
+  Decoder model(config, 0);
   const NamedWeights weights = model.weights();
   for (const auto& [name, weight] : weights) read_into(file, weights_file, name, weight->shape(), weight->value());
   for (const StoredTensor& tensor : file.tensors())

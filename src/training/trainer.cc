@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ TrainingState checked(TrainingState state) {
   PHASOR_CHECK(settings.batch >= 1, kName, "batch: ", settings.batch, ", expected 1 or more");
   PHASOR_CHECK(settings.accumulation >= 1, kName, "accumulation: ", settings.accumulation, ", expected 1 or more");
   PHASOR_CHECK(settings.length >= 1, kName, "length: ", settings.length, ", expected 1 or more");
+  PHASOR_CHECK(settings.batch <= INT32_MAX / settings.length, kName, "batch, length: ", settings.batch, " rows of ",
+               settings.length, " tokens, expected at most ", INT32_MAX, " tokens in a pass");
   PHASOR_CHECK(settings.clip_norm >= 0.0, kName, "clip_norm: ", settings.clip_norm, ", expected 0 or more");
   PHASOR_CHECK(settings.evaluate_every >= 0, kName, "evaluate_every: ", settings.evaluate_every,
                ", expected 0 (never) or more");

@@ -44,9 +44,13 @@ void generate_text(const Options& options) {
                model.config().vocab_size, " tokens, expected one of bytes (256); give --tokens");
   watch_for_interrupt();
   Workspace workspace;
-  if (options.prompt) std::fputs(options.prompt->c_str(), stdout);
   const char* separator = "";
+  bool begun = false;
+  const auto begin = [&] {  // with the first token: what is wrong with the options shows before it
+    if (!std::exchange(begun, true) && options.prompt) std::fputs(options.prompt->c_str(), stdout);
+  };
   generate(model, prompt, options.generate, workspace, [&](std::int32_t token) {
+    begin();
     if (options.prompt)
       std::putchar(token);
     else
@@ -54,6 +58,7 @@ void generate_text(const Options& options) {
     std::fflush(stdout);
     return !interrupted();
   });
+  begin();
   std::putchar('\n');
 }
 

@@ -2,6 +2,7 @@
 // Ctrl-C with everything saved.
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "commands.h"
 #include "interrupt.h"
@@ -38,7 +39,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    std::fputs("phasor: standard output cannot be written, expected room and a reader\n", stderr);
+  } catch (const std::bad_alloc&) {
+    std::fputs("phasor: not enough memory for these sizes, expected a smaller model, batch or length\n", stderr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "phasor: %s\n", error.what());
   } catch (...) {

@@ -83,6 +83,8 @@ class StoredTensors {
   std::span<const StoredTensor> tensors() const { return tensors_; }  // sorted by name
   const StoredTensor* find(std::string_view name) const;              // nullptr if there is none
   const StoredTensor& at(std::string_view name) const;                // an error if there is none
+  // read_floats, of one of these, with errors that name the file.
+  void read_values(const StoredTensor& tensor, std::span<float> values) const;
 
  protected:
   StoredTensors() = default;
