@@ -99,6 +99,12 @@ def test_other_libraries_get_their_own_arrays():
     rotated = phasor.apply_rotary(theirs[0], table)
     assert np.array_equal(np.from_dlpack(rotated), phasor.apply_rotary(q, table))
     positions = phasor.Rope(8).table(array_api_strict.asarray([3, 4]))
+    weight = np.arange(64, dtype=np.float32).reshape(32, 2)
+    bias, made = phasor.t5_bias(array_api_strict.asarray(weight)), phasor.t5_bias(weight)
+    assert isinstance(bias.table, type(theirs[0])) and np.array_equal(np.from_dlpack(bias.table), made.table)
+    turned = phasor.convert_pairing(array_api_strict.asarray(weight), 4, to="adjacent")
+    expected = phasor.convert_pairing(weight, 4, to="adjacent")
+    assert isinstance(turned, type(theirs[0])) and np.array_equal(np.from_dlpack(turned), expected)
     assert type(positions.cos) is type(out)
     with pytest.raises(TypeError, match="q: float64, expected float32 or float16"):
         phasor.attention(*(array_api_strict.asarray(x.astype(np.float64)) for x in (q, k, v)))

@@ -39,6 +39,8 @@ CASES = [
     ({"scale": "big"}, TypeError, "scale: 'big', expected a number"),
     ({"window": -1}, ValueError, "window: (-1, "),
     ({"window": (1, 2, 3)}, ValueError, "window: (1, 2, 3), expected (left, right)"),
+    ({"window": "ab"}, TypeError, "window: 'ab', expected a whole number"),
+    ({"window": (None, "b")}, TypeError, "window: 'b', expected a whole number"),
     ({"window": 1.5}, TypeError, "window: 1.5, expected a whole number"),
     ({"query_offset": [1, 2, 3]}, ValueError, "query_offset: 3 numbers"),
     ({"query_offset": 2.5}, TypeError, "query_offset: float, expected"),
@@ -47,6 +49,13 @@ CASES = [
     ({"query_offset": 2**63}, ValueError, "query_offset: 9223372036854775808, expected"),
     ({"key_lengths": [9, 1]}, ValueError, "key_lengths: 9 for sequence 0"),
     ({"key_lengths": [1]}, ValueError, "key_lengths: 1 numbers"),
+    ({"key_lengths": "ab"}, TypeError, "key_lengths: str, expected"),
+    ({"key_lengths": []}, ValueError, "key_lengths: no numbers, expected one for each sequence"),
+    ({"key_lengths": np.empty(0, np.int64)}, ValueError, "key_lengths: no numbers"),
+    ({"query_offset": []}, ValueError, "query_offset: no numbers"),
+    ({"query_offset": (), "alibi_slopes": normal(H)}, ValueError, "query_offset: no numbers"),
+    ({"cumulative_lengths": []}, ValueError, "cumulative_lengths: no numbers"),
+    ({"cumulative_lengths": ([0, 3], [])}, ValueError, "cumulative_lengths: no numbers"),
     ({"cumulative_lengths": [0, 3]}, ValueError, "cumulative_lengths: given with q of shape"),
     ({"mask": np.ones((T, S), np.float64)}, TypeError, "mask: float64, expected float32"),
     ({"mask": np.ones(S, bool)}, ValueError, "mask: shape [5], expected 2 to 4 dimensions"),
@@ -54,15 +63,21 @@ CASES = [
     ({"key_bias": normal(S + 1)}, ValueError, "key_bias: shape [1, 1, 6]"),
     ({"relative_bias": normal(H, 4)}, ValueError, "relative_bias: shape [4, 4], expected [H, 2 n + 1]"),
     ({"relative_bias": (normal(H + 1, 5), 0)}, ValueError, "relative_bias: shape [5, 5], expected 4 heads"),
+    ({"relative_bias": (normal(H, 5), 1.5)}, TypeError, "relative_bias: 1.5, expected a whole number"),
     ({"relative_bias": (normal(H, 5), 0, 1)}, ValueError, "relative_bias: a tuple of 3"),
     ({"relative_bias": normal(H, 5), "alibi_slopes": normal(H)}, ValueError, "alibi_slopes: given beside relative_bias"),
     ({"alibi_slopes": normal(H, 1)}, ValueError, "alibi_slopes: shape [4, 1], expected [H]"),
+    ({"alibi_slopes": normal(H + 1)}, ValueError, "alibi_slopes: shape [5], expected [H] for 4 heads"),
+    ({"alibi_slopes": np.ones(H)}, TypeError, "alibi_slopes: float64, expected float32"),
+    ({"alibi_slopes": "ab"}, TypeError, "alibi_slopes: str, expected an array or list of numbers"),
     ({"q_rotary": (TABLE.cos, TABLE.sin)}, TypeError, "q_rotary: tuple, expected a RotaryTable"),
     ({"q_rotary": TABLE, "k_rotary": OTHER}, ValueError, "k_rotary: pairing adjacent, expected half"),
     ({"k_rotary": phasor.Rope(D).table(np.arange(S - 1))}, ValueError, "k_rotary: shape [1, 4, 4]"),
     ({"q_rotary": phasor.Rope(2 * D).table(np.arange(T))}, ValueError, "q_rotary: turns 16 channels"),
     ({"q_rotary": phasor.Rope(D).table(3)}, ValueError, "q_rotary: shape [4], expected 2 to 3 dimensions"),
     ({"softcap": -1.0}, ValueError, "softcap: -1"),
+    ({"softcap": None}, TypeError, "softcap: None, expected a number"),
+    ({"dropout": None}, TypeError, "dropout: None, expected a number"),
     ({"sinks": normal(H + 1)}, ValueError, "sinks: 5 numbers, expected 4"),
     ({"sinks": normal(2 * H)[::2]}, ValueError, "sinks: last stride is 2"),
     ({"dropout": 0.5}, ValueError, "seed: None beside dropout 0.5, expected a whole number"),
@@ -84,7 +99,7 @@ def test_unknown_options_are_refused():
     q = normal(1, 1, 2, 4)
     with pytest.raises(TypeError, match="is_causal"):
         phasor.attention(q, q, q, is_causal=True)
-    with pytest.raises(TypeError, match="is_causal"):
+    with pytest.raises(TypeError, match=r"\[attention_backward\] is_causal: not an option"):
         phasor.attention_backward(q, q, q, q, q[..., 0], q, is_causal=True)
 
 
@@ -129,3 +144,40 @@ def test_apply_rotary():
 def test_threads():
     with pytest.raises(ValueError, match="count: -1"):
         phasor.set_num_threads(-1)
+
+
+def test_numbers_are_named():
+    q = normal(1, 1, 2, 4)
+    streams = (q, q, q, q, q, q)
+    calls = (
+        (lambda: phasor.w2_attention(*streams, tau="a"), "[w2_attention] tau: 'a', expected a number"),
+        (lambda: phasor.w2_attention(*streams, tau=None), "[w2_attention] tau: None, expected a number"),
+        (lambda: phasor.w2_attention(*streams, tau=np.ones(1)), "[w2_attention] tau: ndarray of shape [1], expected"),
+        (lambda: phasor.w2_attention(*streams, eps="x"), "[w2_attention] eps: 'x', expected a number"),
+        (lambda: phasor.Rope("a"), "[Rope] head_dim: 'a', expected a whole number"),
+        (lambda: phasor.Rope(8, theta="a"), "[Rope] theta: 'a', expected a number"),
+        (lambda: phasor.Rope(8, rotary_dim="a"), "[Rope] rotary_dim: 'a', expected a whole number"),
+        (lambda: phasor.Rope(8).inv_freq_at(1.5), "[Rope.inv_freq_at] length: 1.5, expected a whole number"),
+        (lambda: phasor.KVCache("a", 1, 1, 4), "[KVCache] batch: 'a', expected a whole number"),
+        (lambda: phasor.KVCache(1, 1, 1, 4.0), "[KVCache] head_dim: 4.0, expected a whole number"),
+        (lambda: phasor.KVCache(1, 1, 1, 4, dtype=np.float32), "[KVCache] dtype: "),
+        (lambda: phasor.alibi_slopes(2.5), "[alibi_slopes] heads: 2.5, expected a whole number"),
+        (lambda: phasor.alibi_bias(np.ones(2), 3), "[alibi_bias] slopes: float64, expected float32"),
+        (lambda: phasor.sinusoidal("a", 4), "[sinusoidal] length: 'a', expected a whole number"),
+        (lambda: phasor.precompute_freqs_cis(4, 1.5), "[precompute_freqs_cis] end: 1.5, expected a whole number"),
+        (lambda: phasor.t5_bias(normal(8, 1), max_distance=2.5), "[t5_bias] max_distance: 2.5, expected"),
+        (lambda: phasor.convert_pairing(q[0, 0], 1.0, to="half"), "[convert_pairing] heads: 1.0, expected"),
+        (lambda: phasor.set_num_threads(1.5), "[set_num_threads] count: 1.5, expected a whole number"),
+    )
+    for call, words in calls:
+        with pytest.raises(TypeError) as raised:
+            call()
+        assert str(raised.value).startswith(words), raised.value
+
+
+def test_numbers_of_numpy_are_numbers():
+    q = normal(1, 1, 2, 4)
+    expected = phasor.w2_attention(q, q, q, q, q, q, tau=2.0, window=1)
+    given = phasor.w2_attention(q, q, q, q, q, q, tau=np.float32(2), window=np.int64(1))
+    np.testing.assert_array_equal(given, expected)
+    assert phasor.Rope(np.int32(8)).head_dim == 8

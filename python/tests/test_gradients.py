@@ -127,3 +127,13 @@ def test_dropout_meets_the_same_weights():
     grouped = np.float64(weights).reshape(B, G, -1, S)
     expected = grouped.swapaxes(2, 3) @ np.float64(grad_out).reshape(B, G, -1, E)
     np.testing.assert_allclose(actual.v, expected, atol=3e-6)
+
+
+def test_slopes_in_a_list():
+    q = np.random.default_rng(3).standard_normal((1, 2, 3, 8)).astype(np.float32)
+    results = []
+    for slopes in ([0.5, 0.25], np.asarray([0.5, 0.25], np.float32)):
+        out, lse = phasor.attention(q, q, q, alibi_slopes=slopes, return_lse=True)
+        results.append(phasor.attention_backward(q, q, q, out, lse, q, alibi_slopes=slopes))
+    np.testing.assert_array_equal(results[0].alibi_slopes, results[1].alibi_slopes)
+    assert np.abs(results[0].alibi_slopes).max() > 0

@@ -92,7 +92,50 @@ def test_bad_input_is_named():
         (ValueError, "keys: 'turned'", lambda: phasor.KVCache(1, 1, 4, 8, keys="turned")),
         (TypeError, "dtype: float64", lambda: phasor.KVCache(1, 1, 4, 8, dtype="float64")),
         (ValueError, "capacity", lambda: phasor.KVCache(1, 1, -4, 8)),
+        (ValueError, r"\[KVCache\] head_dim: -1", lambda: phasor.KVCache(1, 1, 4, -1)),
+        (ValueError, r"\[KVCache\] value_dim: 0", lambda: phasor.KVCache(1, 1, 4, 8, value_dim=0)),
+        (ValueError, r"\[KVCache.append\] rotary: shape", lambda: cache.append(k, k, TABLES["half"][0])),
+        (ValueError, r"\[KVCache.append\] rotary: shape", lambda: cache.append(k, k, TABLES["half"][1])),
+        (ValueError, r"\[KVCache.append\] counts: 2 numbers", lambda: cache.append(k, k, counts=[1, 1])),
+        (ValueError, r"\[KVCache.append\] counts: no numbers", lambda: cache.append(k, k, counts=[])),
+        (TypeError, r"\[KVCache.append\] counts: str", lambda: cache.append(k, k, counts="a")),
+        (ValueError, r"\[KVCache.truncate\] sequence: 1, expected", lambda: cache.truncate(1, 0)),
+        (ValueError, r"\[KVCache.truncate\] length: 9, expected", lambda: cache.truncate(0, 9)),
+        (TypeError, r"\[KVCache.truncate\] sequence: 'a', expected", lambda: cache.truncate("a", 0)),
+        (
+            ValueError,
+            r"\[KVCache.attention\] cumulative_lengths: given",
+            lambda: cache.attention(k, cumulative_lengths=[0, 3]),
+        ),
+        (ValueError, r"\[KVCache.attention\] k_rotary: given", lambda: cache.attention(k, k_rotary=TABLES["half"][3])),
+        (ValueError, r"\[KVCache.attention\] key_lengths: no numbers", lambda: cache.attention(k, key_lengths=[])),
+        (TypeError, r"\[KVCache.attention\] is_causal: not an option", lambda: cache.attention(k, is_causal=True)),
     ):
         with pytest.raises(error, match=words):
             call()
     assert cache.lengths == [3]
+
+
+TABLES = {
+    pairing: [phasor.Rope(8, pairing=pairing).table(np.arange(count)) for count in range(4)]
+    for pairing in ("half", "adjacent")
+}
+
+
+def test_keys_and_queries_have_one_pairing():
+    cache = phasor.KVCache(1, 1, 9, 8)
+    k = normal(1, 1, 3, 8)
+    half, adjacent = (TABLES[pairing][3] for pairing in ("half", "adjacent"))
+    cache.append(k, k, half)
+    with pytest.raises(ValueError, match=r"\[KVCache.append\] rotary: pairing adjacent, expected half as the keys"):
+        cache.append(k, k, adjacent)
+    with pytest.raises(ValueError, match=r"\[KVCache.attention\] q_rotary: pairing adjacent, expected half as the keys"):
+        cache.attention(k, q_rotary=adjacent)
+    assert cache.lengths == [3]
+    cache.append(k, k, half)
+    cache.attention(k, q_rotary=half)
+    cache.clear()
+    cache.append(k, k, adjacent)  # an empty cache may begin anew
+    cache.attention(k, q_rotary=adjacent)
+    cache.truncate(0, 0)
+    cache.append(k, k, half)

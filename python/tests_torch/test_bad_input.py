@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import phasor
 import phasor.torch
 import pytest
@@ -28,7 +29,9 @@ CASES = [
     ({"key_bias": torch.zeros(6)}, ValueError, "key_bias: shape"),
     ({"relative_bias": torch.zeros(4, 6)}, ValueError, r"relative_bias: shape \[4, 6\], expected"),
     ({"relative_bias": torch.zeros(4, 3), "alibi_slopes": torch.zeros(4)}, ValueError, "alibi_slopes: given beside"),
-    ({"alibi_slopes": torch.zeros(3)}, ValueError, "alibi_slopes|relative_bias"),
+    ({"alibi_slopes": torch.zeros(3)}, ValueError, r"alibi_slopes: shape \[3\], expected \[H\] for 4 heads"),
+    ({"alibi_slopes": torch.zeros(4).double()}, TypeError, "alibi_slopes: float64, expected float32"),
+    ({"relative_bias": (torch.zeros(4, 5), 1.5)}, TypeError, "relative_bias: 1.5, expected a whole number"),
     ({"sinks": torch.zeros(5)}, ValueError, "sinks: "),
     ({"sinks": torch.zeros(4, dtype=torch.float64)}, TypeError, "sinks: float64, expected float32"),
     ({"k_rotary": (TABLE.cos, TABLE.sin)}, TypeError, "k_rotary: tuple, expected a RotaryTable"),
@@ -40,6 +43,21 @@ CASES = [
     ({"q_rotary": SHORT}, ValueError, "q_rotary: "),
     ({"window": (1, 2, 3)}, ValueError, "window: "),
     ({"window": -1}, ValueError, r"window: \(-1, "),
+    ({"window": 2.5}, TypeError, "window: 2.5, expected a whole number"),
+    ({"window": "ab"}, TypeError, "window: 'ab', expected a whole number"),
+    ({"softcap": None}, TypeError, "softcap: None, expected a number"),
+    ({"dropout": None}, TypeError, "dropout: None, expected a number"),
+    ({"scale": "a"}, TypeError, "scale: 'a', expected a number"),
+    ({"key_lengths": "ab"}, TypeError, "key_lengths: 'ab', expected whole numbers"),
+    ({"key_lengths": [1.5, 2.5]}, TypeError, "key_lengths: float32, expected int64"),
+    ({"key_lengths": []}, ValueError, "key_lengths: no numbers, expected one for each sequence"),
+    ({"query_offset": []}, ValueError, "query_offset: no numbers"),
+    ({"query_offset": torch.empty(0, dtype=torch.int64)}, ValueError, "query_offset: no numbers"),
+    ({"cumulative_lengths": []}, ValueError, "cumulative_lengths: no numbers"),
+    ({"dropout": 0.5, "seed": -1}, TypeError, "seed: -1, expected a whole number of 64 bits"),
+    ({"dropout": 0.5, "seed": 2**64}, TypeError, "seed: 18446744073709551616, expected a whole number of 64 bits"),
+    ({"dropout": 0.5, "seed": 1.5}, TypeError, "seed: 1.5, expected a whole number of 64 bits"),
+    ({"dropout": 0.5, "seed": torch.ones(1)}, TypeError, r"seed: tensor\(\[1.\]\), expected a whole number"),
     ({"dropout": 1.0}, ValueError, "dropout: rate 1, expected"),
     ({"query_offset": [1, 2, 3]}, ValueError, "query_offset: "),
 ]
@@ -60,6 +78,10 @@ W2_CASES = [
     ({"tau": float("nan")}, ValueError, "tau: nan, expected"),
     ({"tau": torch.tensor(float("inf"))}, ValueError, "tau: inf, expected"),
     ({"tau": torch.ones(4)}, ValueError, "tau: shape .*, expected one floating-point number"),
+    ({"tau": "a"}, TypeError, "tau: 'a', expected a number"),
+    ({"tau": None}, TypeError, "tau: None, expected a number"),
+    ({"tau": np.ones(1)}, TypeError, r"tau: ndarray of shape \[1\], expected a number"),
+    ({"eps": "x"}, TypeError, "eps: 'x', expected a number"),
     ({"eps": -1.0}, ValueError, "eps: -1"),
     ({"mask": torch.zeros(5, 6)}, ValueError, "mask: shape"),
 ]
@@ -84,6 +106,13 @@ def test_apply_rotary():
         phasor.torch.apply_rotary(Q, learned)
 
 
+def test_apply_rotary_pos_emb():
+    cos = torch.ones(4, 16)
+    for arguments in ((Q, cos, cos), (Q, Q, cos[None], cos[None]), (Q[0], cos, cos)):
+        with pytest.raises(ValueError, match=r"\[apply_rotary_pos_emb\] cos: rows of shape .*4\], expected one for each"):
+            phasor.torch.apply_rotary_pos_emb(*arguments)
+
+
 class Elsewhere(torch.Tensor):
     """A tensor that says it is on another device."""
 
@@ -102,3 +131,37 @@ def test_another_device():
             phasor.torch.attention(Q, K, K, **{name: value})
     with pytest.raises(TypeError, match=r"\[w2_attention\] tau: on device cuda"):
         phasor.torch.w2_attention(Q, K, K, Q, K, K, tau=away)
+
+
+META_TABLE = phasor.RotaryTable(TABLE.cos.to("meta"), TABLE.sin.to("meta"), TABLE.pairing)
+META = {
+    "k": K.to("meta"),
+    "v": K.to("meta"),
+    "mask": torch.ones(5, 7, dtype=torch.bool, device="meta"),
+    "key_bias": torch.ones(7, device="meta"),
+    "relative_bias": torch.ones(4, 3, device="meta"),
+    "alibi_slopes": torch.ones(4, device="meta"),
+    "sinks": torch.ones(4, device="meta"),
+    "key_lengths": torch.ones(2, dtype=torch.int64, device="meta"),
+    "query_offset": torch.ones(2, dtype=torch.int64, device="meta"),
+    "k_rotary": META_TABLE,
+}
+
+
+@pytest.mark.parametrize("name", META)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_meta_tensor_beside_memory(name, requires_grad):
+    arguments = {"q": Q.clone().requires_grad_(requires_grad), "k": K, "v": K, name: META[name]}
+    with pytest.raises(TypeError, match=rf"\[attention\] {name}: on device meta, expected the CPU's memory"):
+        phasor.torch.attention(**arguments)
+
+
+def test_a_meta_tensor_beside_memory_in_other_functions():
+    with pytest.raises(TypeError, match=r"\[w2_attention\] tau: on device meta"):
+        phasor.torch.w2_attention(Q, K, K, Q, K, K, tau=torch.ones((), device="meta"))
+    with pytest.raises(TypeError, match=r"\[w2_attention\] k_log_sigma: on device meta"):
+        phasor.torch.w2_attention(Q, K, K, Q, K.to("meta"), K)
+    with pytest.raises(TypeError, match=r"\[apply_rotary\] table: on device meta"):
+        phasor.torch.apply_rotary(Q, META_TABLE)
+    with pytest.raises(TypeError, match=r"\[apply_rotary\] table: on device meta"):
+        phasor.torch.apply_rotary(Q, phasor.RotaryTable(TABLE.cos, META_TABLE.sin, "half"))

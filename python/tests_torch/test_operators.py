@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import eager
+import numpy as np
 import phasor
 import phasor.torch
 import pytest
@@ -241,3 +242,18 @@ def test_ragged_batches():
     torch.testing.assert_close(ours, torch.cat(parts, 2))
     pairs = torch.tensor([0, 5, 12])
     assert torch.equal(ours, phasor.torch.attention(q, k, v, cumulative_lengths=(pairs, pairs), causal=True))
+
+
+def test_tables_of_numpy():
+    torch.manual_seed(1)
+    q = torch.randn(1, 4, 5, 16, requires_grad=True)
+    slopes = phasor.alibi_slopes(4)
+    expected = phasor.torch.attention(q, q, q, alibi_slopes=torch.from_numpy(slopes))
+    torch.testing.assert_close(phasor.torch.attention(q, q, q, alibi_slopes=slopes), expected)
+    bias = phasor.alibi_bias(slopes, 5)
+    torch.testing.assert_close(phasor.torch.attention(q, q, q, relative_bias=bias), expected)
+    learned = phasor.t5_bias(np.arange(128, dtype=np.float32).reshape(32, 4))
+    table = phasor.RelativeBias(torch.from_numpy(learned.table), learned.first_distance)
+    out = phasor.torch.attention(q, q, q, relative_bias=learned)
+    torch.testing.assert_close(out, phasor.torch.attention(q, q, q, relative_bias=table))
+    out.sum().backward()

@@ -65,3 +65,73 @@ def test_tensors_that_do_not_fit_are_named():
 def test_an_empty_tensor_has_no_memory():
     q = torch.ones(1, 2, 0, 4)
     assert phasor.attention(q, q, q).shape == (1, 2, 0, 4)
+
+
+def recorded(tensor):
+    return tensor.clone().requires_grad_()
+
+
+def negative(tensor):
+    return torch._neg_view(tensor)
+
+
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        (recorded, TypeError, "requires a gradient, which this function does not record"),
+        (negative, ValueError, r"a view that negates its memory, expected x.resolve_neg\(\)"),
+        (lambda tensor: tensor.to("meta"), TypeError, "on device meta, expected the CPU's memory"),
+    ],
+)
+def test_tensors_that_are_more_than_their_memory(change, error, words):
+    q = torch.randn(1, 2, 3, 8)
+    table = phasor.Rope(8).table(torch.arange(3))
+    turned = phasor.RotaryTable(table.cos, change(table.sin), table.pairing)
+    bad, lse = change(q), torch.randn(1, 2, 3)
+    streams = ("q_mu", "k_mu", "v_mu", "q_log_sigma", "k_log_sigma", "v_log_sigma")
+    cache = phasor.KVCache(1, 2, 6, 8)
+    cache.append(q, q)
+    options = {
+        "mask": change(torch.ones(3, 3)),
+        "key_bias": change(torch.ones(3)),
+        "relative_bias": change(torch.ones(2, 3)),
+        "alibi_slopes": change(torch.ones(2)),
+        "sinks": change(torch.ones(2)),
+        "q_rotary": turned,
+        "k_rotary": turned,
+    }
+    calls = [("q", lambda: phasor.attention(bad, q, q))]
+    calls += [("k", lambda: phasor.attention(q, bad, q)), ("v", lambda: phasor.attention(q, q, bad))]
+    calls += [(name, lambda name=name: phasor.attention(q, q, q, **{name: options[name]})) for name in options]
+    calls += [(name, lambda name=name: phasor.w2_attention(**dict.fromkeys(streams, q) | {name: bad})) for name in streams]
+    calls += [("tau", lambda: phasor.w2_attention(q, q, q, q, q, q, tau=change(torch.ones(()))))]
+    calls += [("mask", lambda: phasor.w2_attention(q, q, q, q, q, q, mask=options["mask"]))]
+    backward = {"q": q, "k": q, "v": q, "out": q, "lse": lse, "grad_out": q}
+    for name, value in {"k": bad, "out": bad, "lse": change(lse), "grad_out": bad, "sinks": options["sinks"]}.items():
+        calls += [(name, lambda name=name, value=value: phasor.attention_backward(**backward | {name: value}))]
+    calls += [("k", lambda: cache.append(bad, q)), ("v", lambda: cache.append(q, bad))]
+    calls += [("rotary", lambda: cache.append(q, q, turned)), ("q", lambda: cache.attention(bad))]
+    calls += [("sinks", lambda: cache.attention(q, sinks=options["sinks"]))]
+    calls += [("table", lambda: phasor.apply_rotary(q, turned)), ("x", lambda: phasor.apply_rotary(bad, table))]
+    for name, call in calls:
+        with pytest.raises(error, match=rf"\] {name}: {words}"):
+            call()
+
+
+def test_arrays_of_numpy_beside_tensors_are_looked_at_too():
+    q = np.ones((1, 1, 2, 4), np.float32)
+    with pytest.raises(TypeError, match="mask: requires a gradient"):
+        phasor.attention(q, q, q, mask=torch.ones(2, 2, requires_grad=True))
+
+
+def test_the_imaginary_part_of_a_conjugate():
+    freqs = torch.polar(torch.ones(3, 4), torch.rand(3, 4))
+    with pytest.raises(ValueError, match="sin: a view that negates"):
+        phasor.rotary_table(freqs.real, freqs.conj().imag, pairing="adjacent")
+
+
+def test_alibi_slopes_are_float32():
+    q = torch.randn(1, 2, 3, 8)
+    for dtype in (torch.float64, torch.bfloat16):
+        with pytest.raises(TypeError, match=f"alibi_slopes: {str(dtype)[6:]}, expected float32"):
+            phasor.attention(q, q, q, alibi_slopes=torch.ones(2, dtype=dtype))

@@ -1,4 +1,5 @@
-"""torch.compile, autocast, activation checkpointing, dropout's seed; what vmap and second derivatives say."""
+"""torch.compile, autocast, activation checkpointing, dropout's seed; what vmap, forward mode and second derivatives
+say."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import phasor
 import phasor.torch
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
 H, T, D = 4, 9, 16
@@ -205,6 +207,34 @@ def test_second_derivatives_say_that_there_are_none(case):
     torch.testing.assert_close(first, torch.autograd.grad(function(*inputs), inputs[0])[0])
     with pytest.raises(NotImplementedError, match=rf"\[{case}\] second derivative: not supported"):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_forward_mode_says_that_it_cannot(case):
+    make, function = CASES[case]
+    inputs = [x.detach() for x in make()]
+    expected = rf"\[{case}\] forward-mode differentiation .* not supported"
+    with pytest.raises(NotImplementedError, match=expected):
+        torch.func.jvp(function, tuple(inputs), tuple(torch.ones_like(x) for x in inputs))
+    with pytest.raises(NotImplementedError, match=expected):
+        torch.func.jacfwd(function)(*inputs)
+    for i, given in enumerate(inputs):
+        with forward_ad.dual_level():
+            function(*inputs)  # no tangent: an ordinary call
+            dual = forward_ad.make_dual(given, torch.ones_like(given))
+            with pytest.raises(NotImplementedError, match=expected):
+                function(*inputs[:i], dual, *inputs[i + 1 :])
+
+
+def test_a_rotation_has_no_tangent():
+    q = torch.randn(1, H, T, D)
+    with forward_ad.dual_level():
+        cos = forward_ad.make_dual(TABLE.cos, torch.ones_like(TABLE.cos))
+        dual = phasor.RotaryTable(cos, TABLE.sin, TABLE.pairing)
+        with pytest.raises(NotImplementedError, match=r"\[apply_rotary\] forward-mode"):
+            phasor.torch.apply_rotary(q, dual)
+        with pytest.raises(NotImplementedError, match=r"\[attention\] forward-mode"):
+            phasor.torch.attention(q, q, q, q_rotary=dual)
 
 
 def test_inference_mode_and_meta_tensors():

@@ -8,7 +8,7 @@ that has imported it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,10 @@ class NumpyKind:
         """a * b / 2, computed in float32, in the type of `a`."""
         return np.multiply(np.multiply(a, b, dtype=np.float32), np.float32(0.5)).astype(a.dtype)
 
+    def rows(self, array: Any, order: Any) -> Any:
+        """A copy of the rows of an array, in the given order."""
+        return array[order]
+
     def contiguous(self, array: Any) -> Any:
         return np.ascontiguousarray(array)
 
@@ -67,6 +71,9 @@ class TorchKind:
 
     def half_product(self, a: Any, b: Any) -> Any:
         return (a.float() * b.float() * 0.5).to(a.dtype)
+
+    def rows(self, array: Any, order: Any) -> Any:
+        return array[order]
 
     def contiguous(self, array: Any) -> Any:
         return array.contiguous()
@@ -98,6 +105,12 @@ class DlpackKind(NumpyKind):
     def half_product(self, a: Any, b: Any) -> Any:
         return super().half_product(a, np.from_dlpack(b))
 
+    def rows(self, array: Any, order: Any) -> Any:
+        return self.from_dlpack(np.from_dlpack(array)[order])
+
+    def contiguous(self, array: Any) -> Any:
+        return self.from_dlpack(np.ascontiguousarray(np.from_dlpack(array)))
+
 
 Kind = NumpyKind | TorchKind
 _NUMPY = NumpyKind()
@@ -109,7 +122,8 @@ def kind_of(array: Any, name: str) -> Kind:
         return _NUMPY
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        return _torch_kind(array, name)
+        _check_tensor(array, name)
+        return TorchKind()
     if not hasattr(array, "__dlpack__"):
         raise TypeError(
             f"{name}: {type(array).__name__}, expected an array (NumPy, torch, or another with DLPack)"
@@ -125,14 +139,25 @@ def kind_of(array: Any, name: str) -> Kind:
     return DlpackKind(name, library.from_dlpack)
 
 
-def _torch_kind(tensor: Any, name: str) -> TorchKind:
-    if tensor.device.type != "cpu":
+def check_tensors(arrays: Mapping[str, Any]) -> None:
+    """TypeError or ValueError, with its name, for a torch tensor that is more than its memory. All else passes."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) and isinstance(array, torch.Tensor):
+            _check_tensor(array, name)
+
+
+def _check_tensor(tensor: Any, name: str) -> None:
+    if not tensor.is_cpu:
         raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise TypeError(
             f"{name}: requires a gradient, which this function does not record; expected x.detach(), or phasor.torch"
         )
-    return TorchKind()
+    if tensor.is_neg():
+        raise ValueError(f"{name}: a view that negates its memory, expected x.resolve_neg()")
 
 
 def shape_of(array: Any, name: str, rank: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from phasor import _phasor
-from phasor._arrays import Kind, kind_of, shape_of
+from phasor._arrays import Kind, check_tensors, kind_of, shape_of
 from phasor._errors import with_argument_names
 from phasor._gradients import OptionGradients
 from phasor._options import AttentionOptions, low_level
@@ -83,7 +83,7 @@ def attention(
 
     q: [B, H, T, D]; k: [B, G, S, D]; v: [B, G, S, E]. H is a multiple of G: head h reads key head h // (H // G). All
         float32, float16 or bfloat16; arithmetic is float32. The last dimension is contiguous, outer strides are free:
-        x.transpose(0, 2, 1, 3) of [B, T, H, D] memory works as it is. Nothing is copied.
+        x.transpose(0, 2, 1, 3) of [B, T, H, D] memory works as it is. Nothing is copied. D and E are at most 512.
 
     Where queries stand and what they see:
     causal: a query at p sees the keys j <= p.
@@ -114,7 +114,7 @@ def attention(
     batch, heads, queries, _ = shape_of(q, "q", 4)
     keys, channels = shape_of(k, "k", 4)[2], shape_of(v, "v", 4)[3]
     options = low_level(
-        queries,
+        (batch, heads, queries),
         keys,
         scale=scale,
         causal=causal,
@@ -133,6 +133,7 @@ def attention(
         dropout=dropout,
         seed=seed,
     )
+    check_tensors({"k": k, "v": v, **options})
     out = kind.empty((batch, heads, queries, channels), q)
     lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
     weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
@@ -173,9 +174,10 @@ def attention_backward(
     alibi_slopes and sinks where given, each shaped and of the kind of what it belongs to. Nothing is copied.
     """
     kind = kind_of(q, "q")
-    queries, keys = shape_of(q, "q", 4)[2], shape_of(k, "k", 4)[2]
+    shape, keys = shape_of(q, "q", 4), shape_of(k, "k", 4)[2]
     shape_of(v, "v", 4)
-    lowered = low_level(queries, keys, **options)
+    lowered = low_level(shape, keys, **options)
+    check_tensors({"k": k, "v": v, "out": out, "lse": lse, "grad_out": grad_out, "grad_lse": grad_lse, **lowered})
     gradients = [kind.empty(x.shape, x) for x in (q, k, v)]
     others = OptionGradients(kind, lowered)
     _phasor.attention_backward(

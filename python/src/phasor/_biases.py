@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phasor import _phasor
-from phasor._arrays import kind_of, shape_of
+from phasor._arrays import NumpyKind, kind_of, shape_of
 from phasor._errors import with_argument_names
+from phasor._numbers import real, whole
 
 Float32Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -46,13 +47,13 @@ def sinusoidal(length: int, dim: int, *, theta: float = 10000.0) -> Float32Array
 
     dim must be even.
     """
-    return _phasor.sinusoidal(length, dim, theta)
+    return _phasor.sinusoidal(whole(length, "length"), whole(dim, "dim"), real(theta, "theta"))
 
 
 @with_argument_names
 def alibi_slopes(heads: int) -> Float32Array:
     """ALiBi's slopes, [heads] float32: 2^(-8(h+1)/heads) for a power of two, else as the authors interpolate."""
-    return _phasor.alibi_slopes(heads)
+    return _phasor.alibi_slopes(whole(heads, "heads"))
 
 
 @with_argument_names
@@ -71,29 +72,47 @@ def alibi_bias(
     query_offset: where the first query stands; S - T when None.
     causal: keys after the query are hidden by the mask, so the table ends at distance 0.
     """
-    keys = queries if keys is None else keys
+    queries = whole(queries, "queries")
+    keys = queries if keys is None else whole(keys, "keys")
     if queries < 1 or keys < 1:
         raise ValueError(f"queries: {queries} beside {keys} keys, expected at least 1 of each")
-    offset = keys - queries if query_offset is None else query_offset
+    offset = keys - queries if query_offset is None else whole(query_offset, "query_offset")
     first, last = -(offset + queries - 1), keys - 1 - offset
-    return alibi_table(_phasor.alibi_slopes(slopes) if isinstance(slopes, int) else slopes, first, 0 if causal else last)
+    given = _phasor.alibi_slopes(slopes) if isinstance(slopes, int) else slopes
+    return alibi_table(given, first, 0 if causal else last, "slopes")
 
 
-def alibi_table(slopes: Any, first: int, last: int) -> RelativeBias:
-    """The distances first .. last, at least one."""
-    values = np.asarray(slopes, dtype=np.float32)
-    if values.ndim != 1:
-        raise ValueError(f"alibi_slopes: shape {list(values.shape)}, expected [H]")
+def alibi_table(slopes: Any, first: int, last: int, name: str, heads: int | None = None) -> RelativeBias:
+    """The distances first .. last, at least one. name: that of `slopes`, for errors; heads: how many there must be."""
+    values = _slopes(slopes, name)
+    if values.ndim != 1 or (heads is not None and len(values) != heads):
+        of_heads = "" if heads is None else f" for {heads} heads"
+        raise ValueError(f"{name}: shape {list(values.shape)}, expected [H]{of_heads}")
     first = min(first, last)
     distances = np.abs(np.arange(first, last + 1, dtype=np.float32))
     return RelativeBias(np.multiply.outer(-values, distances), first)
+
+
+def _slopes(slopes: Any, name: str) -> Float32Array:
+    """An array of float32, or a list of numbers."""
+    if hasattr(slopes, "dtype"):
+        kind_of(slopes, name)
+        dtype = str(slopes.dtype).rpartition(".")[2]
+        if dtype != "float32":
+            raise TypeError(f"{name}: {dtype}, expected float32")
+        slopes = slopes if hasattr(slopes, "__array__") else np.from_dlpack(slopes)
+    try:
+        return np.asarray(slopes, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: {type(slopes).__name__}, expected an array or list of numbers") from None
 
 
 def alibi_gradient(slopes: Any, grad_table: Any, first: int) -> Any:
     """The gradient of the slopes from that of their table: -sum of |distance| times it, summed in double."""
     distances = np.abs(np.arange(first, first + grad_table.shape[1], dtype=np.float64))
     gradient = -(np.asarray(grad_table, dtype=np.float64) @ distances)
-    return kind_of(slopes, "alibi_slopes").from_numpy(gradient.astype(np.float32))
+    kind = kind_of(slopes, "alibi_slopes") if hasattr(slopes, "dtype") else NumpyKind()
+    return kind.from_numpy(gradient.astype(np.float32))
 
 
 @with_argument_names
@@ -107,14 +126,15 @@ def t5_bias(weight: Any, *, max_distance: int = 128, bidirectional: bool = True)
     The table is a copy of entries of `weight`; made of a torch parameter, it carries the gradient back to it. T5 does not
     divide scores by sqrt(D): use scale=1.
     """
-    kind = kind_of(weight, "weight") if not getattr(weight, "requires_grad", False) else None
+    learned = bool(getattr(weight, "requires_grad", False))
+    kind = kind_of(weight.detach() if learned else weight, "weight")
     buckets, _ = shape_of(weight, "weight", 2)
+    max_distance = whole(max_distance, "max_distance")
     count = 2 * max_distance + 1 if bidirectional else max_distance + 1
     rows = _phasor.t5_buckets(
         -max_distance, count, buckets=buckets, max_distance=max_distance, bidirectional=bidirectional
     )
-    table = weight[np.asarray(rows)].T
-    return RelativeBias(table.contiguous() if kind is None else kind.contiguous(table), -max_distance)
+    return RelativeBias(kind.contiguous(kind.rows(weight, np.asarray(rows)).T), -max_distance)
 
 
 class Encoding(NamedTuple):

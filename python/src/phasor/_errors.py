@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
 _NAMES = {
@@ -18,6 +18,7 @@ _NAMES = {
     "query_offsets": "query_offset",
     "query_starts": "cumulative_lengths",
     "key_starts": "cumulative_lengths",
+    "query_starts, key_starts": "cumulative_lengths",
     "window_left": "window",
     "window_right": "window",
     "epsilon": "eps",
@@ -42,24 +43,41 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def _renamed(text: str, function: str) -> str:
-    match = re.fullmatch(r"(?:\[[\w.]+\] )?(?:(?:result|options)\.)?([\w.]+): (.*)", text, re.DOTALL)
+def _renamed(text: str, function: str, names: Mapping[str, str]) -> str:
+    unknown = re.fullmatch(r"low_level\(\) got an unexpected keyword argument '(\w+)'", text)
+    if unknown is not None:
+        return f"[{function}] {unknown[1]}: not an option"
+    match = re.fullmatch(r"(?:\[[\w.:]+\] )?(?:(?:result|options)\.)?([\w.]+(?:, \w+)*): (.*)", text, re.DOTALL)
     if match is None:
         return text
-    return f"[{function}] {_NAMES.get(match[1], match[1])}: {match[2]}"
+    rest = re.sub(r"([\w.]+) of shape", lambda other: f"{names.get(other[1], other[1])} of shape", match[2])
+    return f"[{function}] {names.get(match[1], match[1])}: {rest}"
 
 
 def with_argument_names(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """ValueError and TypeError of this function read `[function] argument: what was given, what was expected`."""
+    return with_names({})(function)
 
-    @functools.wraps(function)
-    def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        try:
-            return function(*args, **kwargs)
-        except (ValueError, TypeError) as error:
-            renamed = _renamed(str(error), function.__name__)
-            if renamed == str(error):
-                raise
-            raise type(error)(renamed) from None
 
-    return wrapped
+def with_names(
+    names: Mapping[str, str],
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """The same, where some arguments have names of their own."""
+    names = {**_NAMES, **names}
+
+    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        full_name = function.__qualname__.removesuffix(".__init__")
+
+        @functools.wraps(function)
+        def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+            try:
+                return function(*args, **kwargs)
+            except (ValueError, TypeError) as error:
+                renamed = _renamed(str(error), full_name, names)
+                if renamed == str(error):
+                    raise
+                raise type(error)(renamed) from None
+
+        return wrapped
+
+    return decorate

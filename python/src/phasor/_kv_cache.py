@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from phasor import _phasor
-from phasor._arrays import kind_of, shape_of
+from phasor._arrays import check_tensors, kind_of, shape_of
 from phasor._attention import results
-from phasor._errors import with_argument_names
-from phasor._options import AttentionOptions, low_level
+from phasor._errors import with_argument_names, with_names
+from phasor._numbers import whole
+from phasor._options import AttentionOptions, check_not_empty, low_level
 from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class KVCache:
         with a row for each token of the cache: for dynamic NTK and LongRoPE, whose angles change as the text grows.
     """
 
-    @with_argument_names
+    @with_names({"channels": "head_dim", "value_channels": "value_dim"})
     def __init__(
         self,
         batch: int,
@@ -44,10 +45,20 @@ class KVCache:
     ) -> None:
         if keys not in ("rotated", "unrotated"):
             raise ValueError(f'keys: {keys!r}, expected "rotated" or "unrotated"')
+        value_dim = None if value_dim is None else whole(value_dim, "value_dim")
         if value_dim is not None and value_dim < 1:
             raise ValueError(f"value_dim: {value_dim}, expected at least 1")
+        if not isinstance(dtype, str):
+            raise TypeError(f'dtype: {dtype!r}, expected "float32", "float16" or "bfloat16"')
+        self._pairing: str | None = None  # of the rotated keys
         self._cache = _phasor.KVCache(
-            batch, key_heads, capacity, head_dim, value_dim or 0, dtype, keys == "rotated"
+            whole(batch, "batch"),
+            whole(key_heads, "key_heads"),
+            whole(capacity, "capacity"),
+            whole(head_dim, "head_dim"),
+            value_dim or 0,
+            dtype,
+            keys == "rotated",
         )
 
     @property
@@ -82,21 +93,32 @@ class KVCache:
 
         return array.view(ml_dtypes.bfloat16)
 
-    @with_argument_names
+    @with_names({"rotation": "rotary", "rotation.cos": "rotary", "rotation.sin": "rotary", "cos": "rotary", "sin": "rotary"})
     def append(self, k: Any, v: Any, rotary: RotaryTable | None = None, *, counts: Any = None) -> None:
         """Adds tokens: k [B, G, n, D] and v [B, G, n, E] of any of the three types, rounded once, after they are turned.
 
-        rotary: row i turns new token i.
+        rotary: row i turns new token i; of one pairing for all tokens of the cache.
         counts: [B]: only counts[b] <= n tokens of sequence b.
 
         When a sequence has no room left, the ValueError says so and nothing has changed.
         """
         if rotary is not None and not isinstance(rotary, RotaryTable):
             raise TypeError(f"rotary: {type(rotary).__name__}, expected a RotaryTable")
+        check_tensors({"k": k, "v": v, "counts": counts})
+        if counts is not None:
+            check_not_empty(counts, "counts", self._cache.batch)
         if rotary is None:
             self._cache.append(k, v, counts=counts)
         else:
+            check_tensors({"cos": rotary.cos, "sin": rotary.sin})
+            self._check_pairing(rotary, "rotary")
             self._cache.append(k, v, rotary.cos, rotary.sin, rotary.pairing, counts)
+            self._pairing = rotary.pairing
+
+    def _check_pairing(self, table: RotaryTable, name: str) -> None:
+        """q.k of other pairs than the keys were turned by means nothing. An empty cache has no pairing."""
+        if self._pairing is not None and table.pairing != self._pairing and any(self._cache.lengths):
+            raise ValueError(f"{name}: pairing {table.pairing}, expected {self._pairing} as the keys of the cache have")
 
     @with_argument_names
     def attention(
@@ -115,20 +137,26 @@ class KVCache:
         Returns what phasor.attention does. Nothing is copied.
         """
         kind = kind_of(q, "q")
-        batch, heads, queries, _ = shape_of(q, "q", 4)
+        shape = shape_of(q, "q", 4)
+        batch, heads, queries, _ = shape
         keys = max(self._cache.lengths, default=0)
         if options.get("alibi_slopes") is not None and options.get("query_offset") is None:
             options["query_offset"] = [length - queries for length in self._cache.lengths]
-        lowered = low_level(queries, keys, **options)
+        lowered = low_level(shape, keys, **options)
+        check_tensors(lowered)
+        rotary = options.get("q_rotary")
+        if rotary is not None:
+            self._check_pairing(rotary, "q_rotary")
         out = kind.empty((batch, heads, queries, self._cache.value_channels), q)
         lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
         weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
         self._cache.attention(q, out, lse, weights, **lowered)
         return results(kind, out, lse, weights)
 
+    @with_names({"b": "sequence"})
     def truncate(self, sequence: int, length: int) -> None:
         """Forgets the tokens of one sequence from `length` on."""
-        self._cache.truncate(sequence, length)
+        self._cache.truncate(whole(sequence, "sequence"), whole(length, "length"))
 
     def clear(self) -> None:
         """Forgets everything."""

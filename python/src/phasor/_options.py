@@ -9,6 +9,7 @@ import numpy as np
 
 from phasor._arrays import is_boolean
 from phasor._biases import RelativeBias, alibi_table
+from phasor._numbers import whole
 from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class AttentionOptions(PlacedOptions, total=False):
 
 
 def low_level(
-    queries: int,
+    shape: Sequence[int],
     keys: int,
     *,
     scale: float | None = None,
@@ -62,7 +63,11 @@ def low_level(
     dropout: float = 0.0,
     seed: int | None = None,
 ) -> _phasor.Options:
-    """Only what is given goes on: the C++ side has the defaults."""
+    """Only what is given goes on: the C++ side has the defaults.
+
+    shape: of q, [B, H, T, D].
+    """
+    batch, heads, queries = shape[0], shape[1], shape[2]
     options: _phasor.Options = {}
     if scale is not None:
         options["scale"] = scale
@@ -71,20 +76,30 @@ def low_level(
     if window is not None:
         options["window_left"], options["window_right"] = _window(window)
     if query_offset is not None:
+        check_not_empty(query_offset, "query_offset", batch)
         options["query_offsets"] = query_offset
     if key_lengths is not None:
+        check_not_empty(key_lengths, "key_lengths", batch)
         options["key_lengths"] = key_lengths
     if cumulative_lengths is not None:
         options["query_starts"], options["key_starts"] = _starts(cumulative_lengths)
+        check_not_empty(options["query_starts"], "cumulative_lengths", 1)
+        check_not_empty(options["key_starts"], "cumulative_lengths", 1)
     if mask is not None:
         options["visible" if is_boolean(mask) else "mask"] = mask
     if key_bias is not None:
         options["key_bias"] = key_bias
-    if relative_bias is not None or alibi_slopes is not None:
-        bias = _bias(relative_bias, alibi_slopes, options, queries, keys)
+    if relative_bias is not None:
+        if alibi_slopes is not None:
+            raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
+        options["relative_bias"], options["first_distance"] = relative_table(relative_bias)
+    elif alibi_slopes is not None:
+        bias = alibi_table(alibi_slopes, *_distances(options, queries, keys), "alibi_slopes", heads)
         options["relative_bias"], options["first_distance"] = bias
     if q_rotary is not None or k_rotary is not None:
         _add_rotation(options, q_rotary, k_rotary)
+    if softcap is None or dropout is None:
+        raise TypeError(f"{'softcap' if softcap is None else 'dropout'}: None, expected a number, 0 for none")
     if softcap:
         options["softcap"] = softcap
     if sinks is not None:
@@ -96,12 +111,24 @@ def low_level(
     return options
 
 
+def check_not_empty(numbers: Any, name: str, batch: int) -> None:
+    """ValueError for a list or array without a number, where there are sequences: C++ takes it for one not given."""
+    shape = getattr(numbers, "shape", None)
+    empty = isinstance(numbers, (list, tuple)) and not numbers if shape is None else tuple(shape) == (0,)
+    if empty and batch > 0:
+        raise ValueError(f"{name}: no numbers, expected one for each sequence")
+
+
 def _window(window: Any) -> tuple[int | None, int | None]:
-    if isinstance(window, Sequence):
+    left, right = window, None
+    if isinstance(window, Sequence) and not isinstance(window, str):
         if len(window) != 2:
             raise ValueError(f"window: {window!r}, expected (left, right)")
-        return window[0], window[1]
-    return window, None
+        left, right = window
+    return (
+        left if left is None else whole(left, "window"),
+        right if right is None else whole(right, "window"),
+    )
 
 
 def _starts(cumulative_lengths: Any) -> tuple[Any, Any]:
@@ -112,19 +139,12 @@ def _starts(cumulative_lengths: Any) -> tuple[Any, Any]:
     return cumulative_lengths, cumulative_lengths
 
 
-def _bias(
-    relative_bias: Any, alibi_slopes: Any, options: _phasor.Options, queries: int, keys: int
-) -> RelativeBias:
-    if relative_bias is None:
-        return alibi_table(alibi_slopes, *_distances(options, queries, keys))
-    if alibi_slopes is not None:
-        raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
-    if isinstance(relative_bias, RelativeBias):
-        return relative_bias
-    if isinstance(relative_bias, tuple):
+def relative_table(relative_bias: Any) -> RelativeBias:
+    """All forms that the option relative_bias has."""
+    if isinstance(relative_bias, tuple):  # a RelativeBias is one too
         if len(relative_bias) != 2:
             raise ValueError(f"relative_bias: a tuple of {len(relative_bias)}, expected (table, first_distance)")
-        return RelativeBias(*relative_bias)
+        return RelativeBias(relative_bias[0], whole(relative_bias[1], "relative_bias"))
     shape: tuple[int, ...] = tuple(getattr(relative_bias, "shape", ()))
     if len(shape) != 2 or shape[1] % 2 == 0:
         raise ValueError(
@@ -145,8 +165,8 @@ def _distances(options: _phasor.Options, queries: int, keys: int) -> tuple[int, 
         last = max((t - 1 for t, _ in lengths), default=0)
     else:
         offsets = np.atleast_1d(np.asarray(given)).tolist()
-        first = min(1 - offset - t for offset in offsets for t, _ in lengths)
-        last = max(s - 1 - offset for offset in offsets for _, s in lengths)
+        first = min((1 - offset - t for offset in offsets for t, _ in lengths), default=0)
+        last = max((s - 1 - offset for offset in offsets for _, s in lengths), default=0)
     left = options.get("window_left")
     if left is not None:
         first = max(first, 1 - left)

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from phasor import _phasor
-from phasor._arrays import NumpyKind, kind_of, shape_of
-from phasor._errors import with_argument_names
+from phasor._arrays import NumpyKind, check_tensors, kind_of, shape_of
+from phasor._errors import with_argument_names, with_names
+from phasor._numbers import real, whole
 
 Pairing = Literal["half", "adjacent"]
 ArrayT = TypeVar("ArrayT")
@@ -79,13 +80,14 @@ class Rope:
         rotary_dim: int | None = None,
         pairing: Pairing = "half",
     ) -> None:
+        rotary_dim = None if rotary_dim is None else whole(rotary_dim, "rotary_dim")
         if rotary_dim is not None and rotary_dim < 2:
             raise ValueError(f"rotary_dim: {rotary_dim}, expected an even number of at least 2")
         arguments = (
-            head_dim,
-            theta,
+            whole(head_dim, "head_dim"),
+            real(theta, "theta"),
             _to_json(scaling or {}, "scaling"),
-            max_position_embeddings or 0,
+            whole(max_position_embeddings or 0, "max_position_embeddings"),
             rotary_dim or 0,
             pairing,
         )
@@ -162,9 +164,10 @@ class Rope:
         """Radians per position of each pair, [R/2] float64; for dynamic and longrope those of the original length."""
         return self._config.frequencies(0)[0]
 
+    @with_argument_names
     def inv_freq_at(self, length: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """inv_freq for a context of `length` tokens: only dynamic and longrope look at it."""
-        return self._config.frequencies(length)[0]
+        return self._config.frequencies(whole(length, "length"))[0]
 
     @property
     def attention_scaling(self) -> float:
@@ -187,18 +190,19 @@ class Rope:
         computed in double.
         """
         kind = kind_of(positions, "positions") if hasattr(positions, "shape") else NumpyKind()
-        whole = np.asarray(positions)
-        if whole.dtype.kind not in "iu" and whole.size > 0:
-            raise TypeError(f"positions: {whole.dtype}, expected whole numbers")
-        rank = whole.ndim - (self.axes > 1)
+        numbers = np.asarray(positions)
+        if numbers.dtype.kind not in "iu" and numbers.size > 0:
+            raise TypeError(f"positions: {numbers.dtype}, expected whole numbers")
+        rank = numbers.ndim - (self.axes > 1)
         if rank < 0 or rank > 2:
             raise ValueError(
-                f"positions: shape {list(whole.shape)}, expected [T] or [B, T]{', after the axes' if self.axes > 1 else ''}"
+                f"positions: shape {list(numbers.shape)}, expected [T] or [B, T]{', after the axes' if self.axes > 1 else ''}"
             )
-        outer = whole.shape[whole.ndim - rank :]
-        axes = whole.shape[0] if self.axes > 1 else 1
+        outer = numbers.shape[numbers.ndim - rank :]
+        axes = numbers.shape[0] if self.axes > 1 else 1
         shape = (axes, *((1, 1, *outer)[len(outer) :]))
-        spread = np.ascontiguousarray(whole, dtype=np.int64).reshape(shape)
+        spread = np.ascontiguousarray(numbers, dtype=np.int64).reshape(shape)
+        length = None if length is None else whole(length, "length")
         cos, sin = (half.reshape(*outer, half.shape[-1]) for half in self._config.table(spread, length))
         return RotaryTable(kind.from_numpy(cos), kind.from_numpy(sin), self.pairing)
 
@@ -243,14 +247,15 @@ def ntk_aware_rope(
     )
 
 
+@with_argument_names
 def precompute_freqs_cis(
     dim: int, end: int, theta: float = 10000.0
 ) -> np.ndarray[Any, np.dtype[np.complex64]]:
     """LLaMA's complex form for adjacent pairs: entry (t, i) is exp(j t theta^(-2i/dim)), [end, dim/2] complex64."""
-    return _phasor.precompute_freqs_cis(dim, end, theta)
+    return _phasor.precompute_freqs_cis(whole(dim, "dim"), whole(end, "end"), real(theta, "theta"))
 
 
-@with_argument_names
+@with_names({"cos": "table", "sin": "table"})
 def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out: ArrayT | None = None) -> ArrayT:
     """Turns the channel pairs of x: (a, b) -> (a cos - b sin, a sin + b cos).
 
@@ -264,6 +269,7 @@ def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out:
     kind = kind_of(x, "x")
     if not isinstance(table, RotaryTable):
         raise TypeError(f"table: {type(table).__name__}, expected a RotaryTable")
+    check_tensors({"cos": table.cos, "sin": table.sin, "out": out})
     result = kind.empty(shape_of(x, "x", 4), x) if out is None else out
     _phasor.apply_rotary(x, table.cos, table.sin, result, pairing=table.pairing, transpose=transpose)
     return kind.finish(result) if out is None else out
@@ -280,11 +286,12 @@ def convert_pairing(weight: ArrayT, heads: int, *, to: Pairing, rotary_dim: int 
     A half-split rotation of permuted channels is the adjacent rotation of the original ones, so converting the projections
     of q and k (and their biases and norms) converts a model.
     """
-    kind_of(weight, "weight")
+    kind = kind_of(weight, "weight")
+    heads = whole(heads, "heads")
     rows = weight.shape[0] if len(weight.shape) > 0 else 0  # type: ignore[attr-defined]
     if heads < 1 or rows == 0 or rows % heads != 0:
         raise ValueError(f"heads: {heads}, expected a divisor of the {rows} rows of weight")
     head_dim = rows // heads
-    permutation = np.asarray(_phasor.pairing_permutation(to, head_dim, rotary_dim or 0))
+    permutation = np.asarray(_phasor.pairing_permutation(to, head_dim, whole(rotary_dim or 0, "rotary_dim")))
     order = np.arange(heads)[:, None] * head_dim + permutation
-    return weight[order.reshape(-1)]  # type: ignore[index, no-any-return]
+    return kind.rows(weight, order.reshape(-1))  # type: ignore[no-any-return]

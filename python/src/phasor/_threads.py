@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from phasor import _phasor
+from phasor._errors import with_argument_names
+from phasor._numbers import whole
 
 
 def num_threads() -> int:
@@ -10,9 +12,10 @@ def num_threads() -> int:
     return _phasor.num_threads()
 
 
+@with_argument_names
 def set_num_threads(count: int) -> None:
     """Sets how many threads a call may use; 0 returns to OpenMP's default (OMP_NUM_THREADS, else the number of cores).
 
     Results do not depend on it, to the last bit. torch's setting is left alone.
     """
-    _phasor.set_num_threads(count)
+    _phasor.set_num_threads(whole(count, "count"))

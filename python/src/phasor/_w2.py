@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from phasor import _phasor
-from phasor._arrays import kind_of, shape_of
+from phasor._arrays import check_tensors, kind_of, shape_of
 from phasor._attention import results
 from phasor._errors import with_argument_names
 from phasor._gradients import OptionGradients
+from phasor._numbers import real
 from phasor._options import PlacedOptions, low_level
 from phasor._rotary import RotaryTable
 
@@ -79,7 +80,7 @@ def w2_attention(
     batch, heads, queries, _ = shape_of(q_mu, "q_mu", 4)
     keys, channels = shape_of(k_mu, "k_mu", 4)[2], shape_of(v_mu, "v_mu", 4)[3]
     options = low_level(
-        queries,
+        (batch, heads, queries),
         keys,
         causal=causal,
         window=window,
@@ -95,12 +96,24 @@ def w2_attention(
         dropout=dropout,
         seed=seed,
     )
+    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "v_log_sigma": v_log_sigma, "tau": tau, **options})
     sigmas = _standard_deviations(q_log_sigma, k_log_sigma)
     out_mu, out_log_sigma = (kind.empty((batch, heads, queries, channels), q_mu) for _ in range(2))
     lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
     weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
     _phasor.w2_attention_forward(
-        q_mu, k_mu, v_mu, *sigmas, v_log_sigma, out_mu, out_log_sigma, lse, weights, tau=tau, eps=eps, **options
+        q_mu,
+        k_mu,
+        v_mu,
+        *sigmas,
+        v_log_sigma,
+        out_mu,
+        out_log_sigma,
+        lse,
+        weights,
+        tau=real(tau, "tau"),
+        eps=real(eps, "eps"),
+        **options,
     )
     return results(kind, out_mu, out_log_sigma, lse, weights)
 
@@ -145,9 +158,12 @@ def w2_attention_backward(
     table) and alibi_slopes where given. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
     """
     kind = kind_of(q_mu, "q_mu")
-    queries, keys = shape_of(q_mu, "q_mu", 4)[2], shape_of(k_mu, "k_mu", 4)[2]
+    shape, keys = shape_of(q_mu, "q_mu", 4), shape_of(k_mu, "k_mu", 4)[2]
     shape_of(v_mu, "v_mu", 4)
-    lowered = low_level(queries, keys, **options)
+    lowered = low_level(shape, keys, **options)
+    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "v_log_sigma": v_log_sigma, "tau": tau, "lse": lse, **lowered})
+    check_tensors({"out_mu": out_mu, "out_log_sigma": out_log_sigma, "grad_lse": grad_lse})
+    check_tensors({"grad_out_mu": grad_out_mu, "grad_out_log_sigma": grad_out_log_sigma})
     q_sigma, k_sigma = _standard_deviations(q_log_sigma, k_log_sigma)
     gradients = [kind.empty(x.shape, x) for x in (q_mu, k_mu, v_mu, q_mu, k_mu, v_mu)]
     others = OptionGradients(kind, lowered)
@@ -165,8 +181,8 @@ def w2_attention_backward(
         grad_out_log_sigma,
         grad_lse,
         *gradients,
-        tau=tau,
-        eps=eps,
+        tau=real(tau, "tau"),
+        eps=real(eps, "eps"),
         **others.arguments(),
         **lowered,
     )

@@ -18,7 +18,7 @@ from phasor.torch._library import (
     first_only,
     records_gradient,
 )
-from phasor.torch._options import LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
+from phasor.torch._options import FLOATING, LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -28,7 +28,7 @@ def _forward_cpu(
 ) -> Tensors:
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    lowered = Options(*options).lowered(queries, keys)
+    lowered = Options(*options).lowered(q.shape, keys)
     out = empty_output(q, v)
     lse = torch.empty((batch, heads, queries) if with_lse else 0)
     weights = torch.empty((batch, heads, queries, keys) if with_weights else 0)
@@ -66,7 +66,7 @@ def _backward_cpu(
     *options: Any,
 ) -> Tensors:
     packed = Options(*options)
-    lowered = packed.lowered(q.shape[2], k.shape[2])
+    lowered = packed.lowered(q.shape, k.shape[2])
     gradients = [empty_like(q), empty_like(k), empty_like(v)]
     learned = LearnedGradients(packed, lowered, wanted)
     _phasor.attention_backward(
@@ -134,7 +134,7 @@ def _forward_autograd(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, with_lse: bool, with_weights: bool, *options: Any
 ) -> Any:
     learned = options[: len(LEARNED)]
-    if records_gradient(q, k, v, *learned):
+    if records_gradient("attention", q, k, v, *options[:FLOATING]):
         return _Attention.call(options, with_weights, q, k, v, *learned)
     with below_autograd():
         return _forward(q, k, v, with_lse, with_weights, *options)

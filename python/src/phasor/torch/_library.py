@@ -2,6 +2,7 @@
 
 An operator is a schema and four functions: on the CPU, on fake tensors (shapes only: torch.compile), under autograd,
 and under vmap, where all raise. Calls cost a few microseconds, where torch.library.custom_op takes some forty.
+Forward-mode differentiation is refused too: the operators would drop its tangents, which is a derivative of zero.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+from torch.autograd import forward_ad
 
 _library = torch.library.Library("phasor", "DEF")
 
@@ -28,10 +30,29 @@ def define(
     """
     _library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
     _library.impl(name, cpu, "CPU")
-    torch.library.register_fake(f"phasor::{name}", fake, lib=_library)
+    operator = getattr(torch.ops.phasor, name).default
+    names = [argument.name for argument in operator._schema.arguments]
+    torch.library.register_fake(f"phasor::{name}", _with_real_memory(fake, names), lib=_library)
     _library.impl(name, autograd, "Autograd")
     _library.impl(name, lambda *_: _refuse_vmap(name), "FuncTorchBatched")
-    return getattr(torch.ops.phasor, name).default
+    return operator
+
+
+def _with_real_memory(fake: Callable[..., Any], names: list[str]) -> Callable[..., Any]:
+    """`fake`, where no argument but the first decides that there is no memory (device meta).
+
+    torch runs it as soon as one argument is meta, and beside a first one on the CPU the result would be memory that
+    nothing has written. A check here costs nothing in calls on the CPU.
+    """
+
+    def checked(*arguments: Any) -> Any:
+        if arguments[0].device.type != "meta":
+            for name, argument in zip(names, arguments):
+                if isinstance(argument, torch.Tensor) and argument.device.type == "meta":
+                    raise TypeError(f"{name}: on device meta, expected the CPU's memory as {names[0]} has")
+        return fake(*arguments)
+
+    return checked
 
 
 def _refuse_vmap(name: str) -> NoReturn:
@@ -43,14 +64,26 @@ def _refuse_vmap(name: str) -> NoReturn:
 below_autograd = torch._C._AutoDispatchBelowAutograd
 
 
-def records_gradient(*tensors: torch.Tensor | None) -> bool:
-    """Whether autograd is to remember a call on these tensors."""
+def records_gradient(name: str, *tensors: torch.Tensor | None) -> bool:
+    """Whether autograd is to remember a call of `name` on these tensors; NotImplementedError for tangents."""
+    if forward_ad._current_level >= 0:
+        _refuse_tangents(name, tensors)
     if not torch.is_grad_enabled():
         return False
     for tensor in tensors:
         if tensor is not None and tensor.requires_grad:
             return True
     return False
+
+
+def _refuse_tangents(name: str, tensors: tuple[torch.Tensor | None, ...]) -> None:
+    """Inside torch.func.jvp nothing is taken: a tensor there does not tell the tangents of all nested levels."""
+    active = torch._C._are_functorch_transforms_active()
+    if active or any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise NotImplementedError(
+            f"[{name}] forward-mode differentiation (torch.func.jvp, jacfwd, forward_ad): not supported; expected "
+            "backward() or torch.autograd.grad"
+        )
 
 
 class Recorded(torch.autograd.Function):
@@ -71,7 +104,7 @@ class Recorded(torch.autograd.Function):
 def first_only(name: str, gradients: tuple[torch.Tensor, ...], inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
     """Gradients that say so when they are themselves to be differentiated by what they were computed from."""
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-    if not records_gradient(*tensors):
+    if not records_gradient(name, *tensors):
         return gradients
     return _FirstOnly.apply(name, len(gradients), *gradients, *tensors)  # type: ignore[no-any-return]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from phasor import _options
 from phasor._biases import RelativeBias
+from phasor._numbers import real
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import check_device
 
@@ -23,6 +26,7 @@ SCHEMA = (
     "float softcap, float dropout"
 )
 TENSORS = 14  # the first fields are tensors
+FLOATING = 9  # the first of them a derivative could be asked by; rotary tables have none and say so
 # Of these there are gradients: the first fields.
 LEARNED = ("mask", "key_bias", "relative_bias", "alibi_slopes", "sinks")
 
@@ -53,12 +57,12 @@ class Options(NamedTuple):
     softcap: float
     dropout: float
 
-    def lowered(self, queries: int, keys: int) -> _phasor.Options:
-        """As the C++ functions take them. Rows that are not contiguous are copied."""
+    def lowered(self, shape: Sequence[int], keys: int) -> _phasor.Options:
+        """As the C++ functions take them. Rows that are not contiguous are copied. shape: of q."""
         pairing: Any = self.pairing
         bounded = self.window_left is not None or self.window_right is not None
         return _options.low_level(
-            queries,
+            shape,
             keys,
             scale=self.scale,
             causal=self.causal,
@@ -127,7 +131,7 @@ def pack(
     if relative_bias is not None:
         if alibi_slopes is not None:
             raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
-        relative_bias, first_distance = _options._bias(relative_bias, None, {}, 0, 0)
+        relative_bias, first_distance = _options.relative_table(relative_bias)
     q_cos, q_sin = rotary_tensors("q_rotary", q_rotary)
     k_cos, k_sin = rotary_tensors("k_rotary", k_rotary)
     pairing = ""
@@ -152,14 +156,14 @@ def pack(
         query_starts,
         key_starts,
         _drawn(seed) if dropout else None,
-        None if scale is None else float(scale),
+        None if scale is None else real(scale, "scale"),
         bool(causal),
         left,
         right,
         first_distance,
         pairing,
-        float(softcap),
-        float(dropout),
+        real(softcap, "softcap"),
+        real(dropout, "dropout"),
     )
 
 
@@ -170,8 +174,10 @@ def with_contiguous_rows(tensor: Any) -> Any:
     return tensor.contiguous()
 
 
-def _added(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """What is added to scores is float32; the half types are cast."""
+def _added(name: str, tensor: Any) -> torch.Tensor:
+    """What is added to scores is float32; the half types are cast. Tables that phasor made may be NumPy's."""
+    if isinstance(tensor, np.ndarray) and name in ("relative_bias", "alibi_slopes"):
+        tensor = torch.from_numpy(tensor)
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
     check_device(name, tensor)
@@ -203,11 +209,16 @@ def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
         return numbers
     if isinstance(numbers, (int, torch.SymInt)):
         return torch.full((1,), numbers, dtype=torch.int64)
-    return torch.as_tensor(numbers)
+    try:
+        return torch.as_tensor(numbers)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{name}: {numbers!r}, expected whole numbers") from None
 
 
-def _drawn(seed: int | None) -> torch.Tensor:
+def _drawn(seed: Any) -> torch.Tensor:
     """A given seed, or one from torch's generator."""
     if seed is None:
         return torch.randint(2**63 - 1, (1,))
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise TypeError(f"seed: {seed!r}, expected a whole number of 64 bits, 0 or more")
     return torch.full((1,), seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from phasor import _phasor
-from phasor._errors import with_argument_names
+from phasor._errors import with_names
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import check_tensors, empty_like
 from phasor.torch._library import Recorded, below_autograd, define, records_gradient
@@ -41,8 +41,9 @@ class _Rotation(Recorded):
         return _autograd(grad, *ctx.saved_tensors, ctx.pairing, not ctx.transpose), None, None, None, None
 
 
-def _autograd(x: torch.Tensor, *table: Any) -> Any:
-    if records_gradient(x):
+def _autograd(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *how: Any) -> Any:
+    table = (cos, sin, *how)
+    if records_gradient("apply_rotary", x, cos, sin):
         return _Rotation.call(x, *table)
     with below_autograd():
         return _rotate(x, *table)
@@ -57,7 +58,7 @@ _rotate = define(
 )
 
 
-@with_argument_names
+@with_names({"cos": "table", "sin": "table"})
 def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False) -> torch.Tensor:
     """phasor.apply_rotary with a gradient: x [B, H, T, D] turned by position, (a, b) -> (a cos - b sin, a sin + b cos).
 

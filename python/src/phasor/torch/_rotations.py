@@ -114,11 +114,21 @@ def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pair
     """By the kernel where it knows the layout, else in plain torch. cos and sin broadcast with x."""
     tokens = _token_dimension(x, cos)
     if tokens is None or not has_kernels(x) or x.dtype not in _TYPES or cos.requires_grad or sin.requires_grad:
+        _check_broadcast(x, cos)
         return rotate_plainly(x, cos, sin, pairing)
     rows = RotaryTable(_rows(cos, tokens), _rows(sin, tokens), pairing)
     if tokens == 2:
         return apply_rotary(x, rows)
     return apply_rotary(x.transpose(1, 2), rows).transpose(1, 2)
+
+
+def _check_broadcast(x: torch.Tensor, cos: torch.Tensor) -> None:
+    for size, rows in zip(reversed(x.shape[:-1]), reversed(cos.shape[:-1])):
+        if size != rows and size != 1 and rows != 1:
+            raise ValueError(
+                f"cos: rows of shape {list(cos.shape[:-1])}, expected one for each token: a shape that broadcasts with "
+                f"{list(x.shape[:-1])}"
+            )
 
 
 def _token_dimension(x: torch.Tensor, cos: torch.Tensor) -> Literal[1, 2, None]:

@@ -8,11 +8,12 @@ import torch
 
 from phasor import _phasor
 from phasor._errors import with_argument_names
+from phasor._numbers import real
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import autocast, check_device, check_tensors, empty_like, empty_output
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import Recorded, below_autograd, define, first_only, records_gradient
-from phasor.torch._options import LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
+from phasor.torch._options import FLOATING, LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
 
 Tensors = tuple[torch.Tensor, ...]
 Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -36,7 +37,7 @@ def _forward_cpu(*arguments: Any) -> Tensors:
     tensors, (tau, eps, with_lse, with_weights), options = arguments[:6], arguments[6:10], arguments[10:]
     q, k, v = tensors[:3]
     batch, heads, queries, _ = q.shape
-    lowered = Options(*options).lowered(queries, k.shape[2])
+    lowered = Options(*options).lowered(q.shape, k.shape[2])
     out_mu, out_log_sigma = empty_output(q, v), empty_output(q, v)
     lse = torch.empty((batch, heads, queries) if with_lse else 0)
     weights = torch.empty((batch, heads, queries, k.shape[2]) if with_weights else 0)
@@ -66,7 +67,7 @@ def _backward_cpu(*arguments: Any) -> Tensors:
     tensors, tau, (out_mu, out_log_sigma, lse) = arguments[:6], arguments[6], arguments[7:10]
     grad_mu, grad_log_sigma, grad_lse = (with_contiguous_rows(x) for x in arguments[10:13])
     wanted, eps, options = arguments[13], arguments[14], Options(*arguments[15:])
-    lowered = options.lowered(tensors[0].shape[2], tensors[1].shape[2])
+    lowered = options.lowered(tensors[0].shape, tensors[1].shape[2])
     learned = LearnedGradients(options, lowered, wanted)
     streams = _streams(tensors)
     gradients = _empty_like_all(tensors)
@@ -128,7 +129,7 @@ class _W2Attention(Recorded):
 def _forward_autograd(*arguments: Any) -> Any:
     inputs, (eps, with_lse, with_weights), options = arguments[:7], arguments[7:10], arguments[10:]
     learned = options[: len(LEARNED)]
-    if records_gradient(*inputs, *learned):
+    if records_gradient("w2_attention", *inputs, *options[:FLOATING]):
         return _W2Attention.call(options, eps, with_weights, *inputs, *learned)
     with below_autograd():
         return _forward(*inputs, eps, with_lse, with_weights, *options)
@@ -223,7 +224,7 @@ def w2_attention(
     )
     forward = _forward if torch.compiler.is_compiling() else _forward_autograd  # a shorter way to the same
     out_mu, out_log_sigma, lse, weights = forward(
-        *streams, _temperature(tau), float(eps), return_lse, return_weights, *options
+        *streams, _temperature(tau), real(eps, "eps"), return_lse, return_weights, *options
     )
     asked = ((lse,) if return_lse else ()) + ((weights,) if return_weights else ())
     return (out_mu, out_log_sigma, *asked)
@@ -231,7 +232,7 @@ def w2_attention(
 
 def _temperature(tau: torch.Tensor | float) -> torch.Tensor:
     if not isinstance(tau, torch.Tensor):
-        return torch.full((), tau, dtype=torch.float64)
+        return torch.full((), real(tau, "tau"), dtype=torch.float64)
     check_device("tau", tau)
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(f"tau: shape {list(tau.shape)} of {tau.dtype}, expected one floating-point number")
