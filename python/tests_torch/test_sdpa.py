@@ -13,7 +13,7 @@ ours = phasor.torch.scaled_dot_product_attention
 
 
 def normal(*shape):
-    return torch.randn(*shape, requires_grad=True)
+    return torch.randn(shape, requires_grad=True)
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +34,18 @@ CASES = {
     "mask of three dimensions": ((4, 7, 16), (4, 9, 16), {"attn_mask": (4, 7, 9)}),
     "mask of keys": ((2, 4, 7, 16), (2, 4, 9, 16), {"attn_mask": (9,)}),
     "one batch of keys": ((2, 4, 7, 16), (1, 4, 9, 16), {}),
+    "one batch of queries": ((1, 4, 7, 16), (2, 4, 9, 16), {}),
+    "one head of queries": ((2, 1, 7, 16), (2, 4, 9, 16), {"attn_mask": (2, 4, 7, 9)}),
+    "one head of keys": ((2, 4, 7, 16), (2, 1, 9, 16), {"is_causal": True}),
+    "two dimensions": ((7, 16), (9, 16), {"attn_mask": (7, 9)}),
+    "two dimensions, causal": ((7, 16), (9, 16), {"is_causal": True}),
+    "keys of two dimensions": ((2, 4, 7, 16), (9, 16), {}),
+    "queries of two dimensions": ((7, 16), (2, 4, 9, 16), {"attn_mask": (2, 1, 1, 9)}),
+    "keys of three dimensions": ((2, 4, 7, 16), (4, 9, 16), {}),
+    "five dimensions, one of a size": ((2, 1, 4, 7, 16), (3, 4, 9, 16), {"attn_mask": (2, 3, 1, 7, 9)}),
+    "five dimensions, a mask of one batch": ((2, 3, 4, 7, 16), (2, 3, 4, 9, 16), {"attn_mask": (1, 4, 1, 9)}),
+    "grouped, one batch of queries": ((1, 4, 7, 16), (2, 2, 9, 16), {"enable_gqa": True}),
+    "a number for a mask": ((2, 4, 7, 16), (2, 4, 9, 16), {"attn_mask": ()}),
 }
 
 
@@ -53,6 +65,26 @@ def test_equals_torchs(case):
     exact_gradients = torch.autograd.grad((exact * factor).sum(), doubles)
     for our, true in zip(gradients, exact_gradients):
         torch.testing.assert_close(our.double(), true, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("heads", "options"), [((4, 4, 1), {}), ((4, 1, 4), {}), ((4, 2, 4), {"enable_gqa": True}), ((1, 4, 1), {})]
+)
+def test_heads_of_values_are_others(heads, options):
+    inputs = [normal(2, count, 5, 8) for count in heads]
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    out, exact = ours(*inputs, **options), torchs(*doubles, **options)
+    torch.testing.assert_close(out.double(), exact, rtol=1e-5, atol=1e-5)
+    gradients = torch.autograd.grad(out.square().sum(), inputs)
+    for our, true in zip(gradients, torch.autograd.grad(exact.square().sum(), doubles)):
+        torch.testing.assert_close(our.double(), true, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_of_everything():
+    q, k, v = (normal(1, 2, 4, 8) for _ in range(3))
+    out = ours(q, k, v, dropout_p=1.0)
+    assert out.shape == (1, 2, 4, 8) and not out.any()
+    assert not any(x.any() for x in torch.autograd.grad(out.sum(), (q, k, v)))
 
 
 def test_bool_mask_with_a_row_that_sees_nothing():
@@ -86,7 +118,27 @@ def test_what_torch_refuses():
     q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
     with pytest.raises(ValueError, match="attn_mask: given beside is_causal"):
         ours(q, q, q, attn_mask=torch.ones(3, 3), is_causal=True)
-    with pytest.raises(ValueError, match="key: 2 heads, expected 4 as query has, or enable_gqa=True"):
+    with pytest.raises(ValueError, match=r"key: shape \[1, 2, 3, 8\], expected .* \[1, 4\], or enable_gqa=True"):
         ours(q, k, k)
-    with pytest.raises(ValueError, match=r"query: shape \[3, 8\], expected 3 or more dimensions"):
-        ours(q[0, 0], q, q)
+    with pytest.raises(ValueError, match=r"query: shape \[8\], expected 2 or more dimensions"):
+        ours(q[0, 0, 0], q, q)
+    with pytest.raises(TypeError, match="positional"):
+        ours(q, q, q, None, 0.0, False, 0.5)
+    wide, long, five = torch.randn(1, 4, 3, 520), torch.randn(1, 4, 5, 8), torch.randn(2, 3, 4, 3, 8)
+    for error, words, arguments, options in (
+        (ValueError, r"query: shape .*, expected a last dimension of 1 to 512", (wide, wide, wide), {}),
+        (ValueError, r"key: shape \[1, 4, 3, 520\], expected .* as query of shape", (q, wide, q), {}),
+        (ValueError, r"value: shape \[1, 4, 5, 8\], expected", (q, q, long), {}),
+        (ValueError, r"value: shape .* that broadcast", (q, q, q.expand(5, -1, -1, -1).repeat(1, 3, 1, 1)), {}),
+        (ValueError, r"key: 3 heads", (q, five[0, :, 0][None], five[0, :, 0][None]), {"enable_gqa": True}),
+        (ValueError, r"key: 3 heads, expected a divisor", (q, five[0, :, 0][None], q), {"enable_gqa": True}),
+        (TypeError, r"query: float64, expected", (q.double(), q, q), {}),
+        (TypeError, r"value: ndarray, expected a torch.Tensor", (q, q, q.numpy()), {}),
+        (TypeError, r"attn_mask: float64, expected", (q, q, q), {"attn_mask": torch.ones(3, 3).double()}),
+        (TypeError, r"attn_mask: list, expected", (q, q, q), {"attn_mask": [True]}),
+        (ValueError, r"attn_mask: shape \[1, 1, 3, 4\]", (q, q, q), {"attn_mask": torch.ones(3, 4)}),
+        (ValueError, r"attn_mask: shape", (five, five, five), {"attn_mask": torch.ones(2, 2, 4, 3, 3)}),
+        (ValueError, r"dropout_p: rate 1.5", (q, q, q), {"dropout_p": 1.5}),
+    ):
+        with pytest.raises(error, match=r"\[scaled_dot_product_attention\] " + words):
+            ours(*arguments, **options)

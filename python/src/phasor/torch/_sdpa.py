@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
+from phasor._errors import with_names
 from phasor.torch._attention import attention
 
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
+
+@with_names({"q": "query", "k": "key", "v": "value", "mask": "attn_mask", "dropout": "dropout_p"})
 def scaled_dot_product_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -14,51 +20,101 @@ def scaled_dot_product_attention(
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """As torch's function of this name, with its signature and rules:
 
-    query: [..., H, T, D]; key: [..., G, S, D]; value: [..., G, S, E], of 3 or more dimensions. G = H, or with
-        enable_gqa a divisor of H.
+    query: [..., H, T, D]; key: [..., G, S, D]; value: [..., G, S, E], of 2 or more dimensions. G = H, or with
+        enable_gqa a divisor of H. Outer dimensions, heads too, are broadcast.
     attn_mask: bool (True attends) or float (added), right-aligned with [..., H, T, S]; a float one gets a gradient.
     is_causal: query i sees the keys j <= i, counted from the top left also where T is not S. Not beside attn_mask.
-    dropout_p: applied whenever it is not 0, as torch's; the seed comes from torch's generator.
+    dropout_p: applied whenever it is not 0, as torch's; the seed comes from torch's generator. 1 gives zeros.
 
-    A query that sees no key gives 0.
+    A query that sees no key gives 0. Not taken, but an error that says so: float64, D or E above 512, nested and sparse
+    tensors, other devices than the CPU.
     """
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name}: {type(x).__name__}, expected a torch.Tensor")
+        if x.dim() < 2:
+            raise ValueError(f"{name}: shape {list(x.shape)}, expected 2 or more dimensions")
     if is_causal and attn_mask is not None:
-        raise ValueError("[scaled_dot_product_attention] attn_mask: given beside is_causal=True, expected one of them")
-    if not enable_gqa and query.dim() >= 3 and key.dim() >= 3 and query.shape[-3] != key.shape[-3] != 1:
-        raise ValueError(
-            f"[scaled_dot_product_attention] key: {key.shape[-3]} heads, expected {query.shape[-3]} as query has, "
-            "or enable_gqa=True"
-        )
-    outer = query.shape[:-3]
+        raise ValueError("attn_mask: given beside is_causal=True, expected one of them")
+    outer, tensors = _aligned(query, key, value, enable_gqa)
+    drops_all = dropout_p == 1.0
     out: torch.Tensor = attention(
-        _four_dimensional("query", query, outer),
-        _four_dimensional("key", key, outer),
-        _four_dimensional("value", value, outer),
+        *tensors,
         scale=scale,
         causal=is_causal,
         query_offset=0 if is_causal else None,
         mask=None if attn_mask is None else _mask(attn_mask, outer),
-        dropout=dropout_p,
+        dropout=0.0 if drops_all else dropout_p,
     )
-    return out if len(outer) == 1 else out.reshape(*outer, *out.shape[1:])
+    if drops_all:
+        out = torch.nn.functional.dropout(out, 1.0)
+    return out if len(outer) == 2 else out.reshape(*outer, *out.shape[2:])
 
 
-def _four_dimensional(name: str, x: torch.Tensor, outer: torch.Size) -> torch.Tensor:
-    """[B, H, T, D], all outer dimensions being one, B."""
-    if x.dim() < 3:
-        raise ValueError(f"[scaled_dot_product_attention] {name}: shape {list(x.shape)}, expected 3 or more dimensions")
-    if x.shape[:-3] != outer:
-        x = x.expand(*outer, *x.shape[-3:])
-    return x if len(outer) == 1 else x.unsqueeze(0) if len(outer) == 0 else x.flatten(0, -4)
+def _aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool) -> tuple[torch.Size, Tensors]:
+    """The outer dimensions of the result, and query, key and value with four dimensions, all outer ones but heads in
+    one. What is broadcast is a view."""
+    tensors = (query, key, value)
+    if query.dim() == key.dim() == value.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]:
+        if key.shape[1] == value.shape[1] and (enable_gqa or key.shape[1] == query.shape[1]):
+            return query.shape[:2], tensors
+    inner = 2
+    if min(x.dim() for x in tensors) > 2:
+        if enable_gqa and key.shape[-3] != value.shape[-3]:
+            key, value = (_repeated(name, x, query.shape[-3]) for name, x in (("key", key), ("value", value)))
+        if enable_gqa or key.shape[-3] == value.shape[-3] == 1:
+            inner = 3  # attention itself spreads the heads of keys
+    outer = query.shape[:-inner]
+    for name, x in (("key", key), ("value", value)):
+        outer = _broadcast(name, x, outer, inner)
+    spread = tuple(_four_dimensional(x.expand(*outer, *x.shape[-inner:])) for x in (query, key, value))
+    return outer if inner == 2 else torch.Size((*outer, query.shape[-3])), (spread[0], spread[1], spread[2])
 
 
-def _mask(mask: torch.Tensor, outer: torch.Size) -> torch.Tensor:
+def _repeated(name: str, x: torch.Tensor, heads: int) -> torch.Tensor:
+    """For enable_gqa where key and value have different heads: both get those of query."""
+    if x.shape[-3] == 0 or heads % x.shape[-3] != 0:
+        raise ValueError(f"{name}: {x.shape[-3]} heads, expected a divisor of the {heads} of query")
+    return x.repeat_interleave(heads // x.shape[-3], -3)
+
+
+def _broadcast(name: str, x: torch.Tensor, outer: torch.Size, inner: int) -> torch.Size:
+    """Outer dimensions that hold both."""
+    theirs = x.shape[:-inner]
+    rank = max(len(outer), len(theirs))
+    shape = []
+    for a, b in zip((1,) * (rank - len(outer)) + tuple(outer), (1,) * (rank - len(theirs)) + tuple(theirs)):
+        if a != b and a != 1 and b != 1:
+            hint = ", or enable_gqa=True" if inner == 2 and outer[:-1] == theirs[:-1] else ""
+            raise ValueError(
+                f"{name}: shape {list(x.shape)}, expected outer dimensions that broadcast with {list(outer)}{hint}"
+            )
+        shape.append(b if a == 1 else a)
+    return torch.Size(shape)
+
+
+def _four_dimensional(x: torch.Tensor) -> torch.Tensor:
+    """[B, H, T, D], all outer dimensions but heads being one, B."""
+    if x.dim() > 4:
+        return x.flatten(0, -4)
+    return x[(None,) * (4 - x.dim())]
+
+
+def _mask(mask: torch.Tensor, outer: Sequence[int]) -> torch.Tensor:
     """Right-aligned with [B, H, T, S]."""
-    if mask.dim() > 3 and len(outer) > 1:
-        return mask.expand(*outer, *mask.shape[-3:]).flatten(0, -4)
-    return mask if mask.dim() >= 2 else mask.expand(1, *mask.shape[-1:])
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"attn_mask: {type(mask).__name__}, expected a torch.Tensor")
+    if mask.dim() < 2:
+        return mask[(None,) * (2 - mask.dim())]
+    if mask.dim() <= 3 or len(outer) <= 2:
+        return mask
+    batch = (1,) * (len(outer) - mask.dim() + 2) + tuple(mask.shape[:-3])
+    if len(batch) != len(outer) - 1 or any(a not in (1, b) for a, b in zip(batch, outer)):
+        raise ValueError(f"attn_mask: shape {list(mask.shape)}, expected outer dimensions that broadcast to {list(outer)}")
+    return mask.expand(*outer[:-1], *mask.shape[-3:]).flatten(0, -4)
