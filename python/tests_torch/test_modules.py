@@ -96,6 +96,28 @@ def test_w2_masks_of_other_kinds(form):
             torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
 
 
+def test_w2_tables_longer_than_the_text(form):
+    module = phasor.torch.W2Attention(CONFIG)
+    mu, log_sigma = torch.randn(2, 19, 64), torch.randn(2, 19, 64)
+    embedding = phasor.torch.RotaryEmbedding(16)
+    exact, longer = (embedding(torch.empty(0), seq_len=length) for length in (19, 25))
+    for one, two in zip(module(mu, log_sigma, longer), module(mu, log_sigma, exact)):
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_standard_attention_with_a_mask_of_keys(dtype, form):
+    module = phasor.torch.StandardAttentionWithRoPE(64, 4).eval()
+    x, keep = torch.randn(2, 19, 64), torch.arange(19) < 12
+    mask = keep if dtype is torch.bool else torch.zeros(19).masked_fill(~keep, -math.inf)
+    for return_attn in (False, True):
+        out = module(x, x, x, attn_mask=mask, return_attn=return_attn)
+        expected = module(x, x[:, :12], x[:, :12], return_attn=return_attn)
+        if return_attn:
+            out, expected = out[0], expected[0]
+        torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("mask", MASKS)
 def test_standard_attention(mask, form):
     tables = phasor.torch.generate_rope_embeddings(25, 16)

@@ -125,7 +125,9 @@ class W2Attention(nn.Module):
         (2/T) (q_mu.k_mu + q_sigma.k_sigma) - (|k_mu|^2 + |k_sigma|^2)/T: a dot product and a bias for each key. The
         mean key is subtracted first, which changes no distance and keeps digits.
         """
-        cos, sin = (x[:, None] if x.dim() == 3 else x for x in (table.cos, table.sin))
+        tokens = mu[0].shape[-2]
+        cos, sin = (x[..., :tokens, :] for x in (table.cos, table.sin))
+        cos, sin = (x[:, None] if x.dim() == 3 else x for x in (cos, sin))
         q_mu, k_mu = (rotate_plainly(x, cos, sin, table.pairing) for x in mu[:2])
         q_sigma, k_sigma = ((x / 2).exp() for x in log_sigma[:2])
         q, k = torch.cat((q_mu, q_sigma), -1), torch.cat((k_mu, k_sigma), -1)
@@ -136,7 +138,6 @@ class W2Attention(nn.Module):
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else scores + mask
         if is_causal:
-            tokens = k.shape[-2]
             later = torch.ones(tokens, tokens, dtype=torch.bool, device=k.device).triu(1)
             scores = scores.expand(-1, -1, tokens, -1).masked_fill(later, -torch.inf)
         values = torch.cat((mu[2], log_sigma[2]), -1)

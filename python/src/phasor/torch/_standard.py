@@ -68,6 +68,8 @@ class StandardAttentionWithRoPE(nn.Module):
             tables = (self._table(rope_embeddings, q.shape[2]), self._table(rope_embeddings, k.shape[2]))
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.masked_fill(attn_mask.isnan(), 0.0)
+        if attn_mask is not None and attn_mask.dim() == 1:
+            attn_mask = attn_mask[None]  # for attention and torch's own alike
         dropout = self.dropout if self.training else 0.0
         run = _by_kernel if has_kernels(q) else _plainly
         out, weights = run(q, k, v, tables, attn_mask, dropout, return_attn)
@@ -111,7 +113,6 @@ def _by_kernel(
     return_weights: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     q_rotary, k_rotary = tables or (None, None)
-    mask = mask[None] if mask is not None and mask.dim() == 1 else mask
     result = attention(
         q,
         k,
