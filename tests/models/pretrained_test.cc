@@ -7,12 +7,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "phasor/layers/loss.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace phasor {
 namespace {
@@ -94,11 +96,71 @@ TEST_P(Pretrained, WritesTheSameText) {
   Workspace workspace;
   const std::vector<std::int32_t> found =
       generate(model, {prompt.data(), 7}, {.new_tokens = written.size(), .stop_token = 2}, workspace);
-  EXPECT_EQ(found,
-            std::vector<std::int32_t>(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(found.size())));
+  EXPECT_EQ(found, std::vector<std::int32_t>(written.begin(), written.end()));
 }
 
+// ---- the same models stored otherwise ----
+
+Tensor<float, 3> logits_of(const Decoder& model, const TensorFile& expected) {
+  const Tensor<std::int32_t, 2> input = tokens(expected, "tokens");
+  Tensor<float, 3> logits({input.shape()[0], input.shape()[1], model.config().vocab_size});
+  Workspace workspace;
+  model.forward(input.view(), logits.view(), nullptr, workspace);
+  return logits;
+}
+
+// The model's tensors in one file, as T, under the names that `name` gives them.
+template <class T>
+void store_as(const fs::path& from, const fs::path& to, const std::function<std::string(const std::string&)>& name) {
+  const TensorFolder tensors(from);
+  std::vector<std::vector<T>> values;
+  std::vector<StoredTensor> converted;
+  for (const StoredTensor& tensor : tensors.tensors()) {
+    std::vector<float> whole(static_cast<std::size_t>(element_count(tensor)));
+    read_floats(tensor, whole);
+    std::vector<T>& stored = values.emplace_back();
+    for (const float value : whole) stored.push_back(T(value));
+    const StoredType type = std::is_same_v<T, float>  ? StoredType::f32
+                            : std::is_same_v<T, bf16> ? StoredType::bf16
+                                                      : StoredType::f16;
+    converted.push_back({name(tensor.name), type, tensor.shape, std::as_bytes(std::span(stored))});
+  }
+  fs::copy_file(from / "config.json", to / "config.json");
+  save_tensors(to / "model.safetensors", converted);
+}
+
+// Twelve roundings stand one behind the other: the table, in each of two layers the projections into attention, out of
+// it, into and out of the feed-forward, then the head, and two to spare for norms. Each is off by at most `unit`.
+template <class T>
+void expect_rounded_model(const char* name, double unit) {
+  TemporaryFolder folder;
+  store_as<T>(kFolder / name, folder.path(), [](const std::string& each) { return each; });
+  Decoder model = Decoder::from_pretrained(folder.path()), exact = Decoder::from_pretrained(kFolder / name);
+  const NamedWeights found = model.weights(), whole = exact.weights();
+  for (std::size_t w = 0; w < found.size(); w++)
+    for (std::size_t i = 0; i < found[w].weight->value().size(); i++)
+      ASSERT_EQ(found[w].weight->value()[i], static_cast<float>(T(whole[w].weight->value()[i]))) << found[w].name;
+  const TensorFile expected(kFolder / name / "expected.safetensors");
+  const Tensor<float, 3> logits = logits_of(model, expected);
+  expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"),
+              12 * unit);
+}
+
+TEST_P(Pretrained, FromBf16) { expect_rounded_model<bf16>(GetParam(), 0x1p-9); }
+TEST_P(Pretrained, FromF16) { expect_rounded_model<f16>(GetParam(), 0x1p-12); }
+
 INSTANTIATE_TEST_SUITE_P(Transformers, Pretrained, testing::Values("llama", "qwen3"));
+
+TEST(Tied, TheTableMayBeStoredAsTheHead) {
+  TemporaryFolder folder;
+  store_as<float>(kFolder / "qwen3", folder.path(), [](const std::string& name) {
+    return name == "model.embed_tokens.weight" ? "lm_head.weight" : name;
+  });
+  ASSERT_EQ(TensorFolder(folder.path()).find("model.embed_tokens.weight"), nullptr);
+  const TensorFile expected(kFolder / "qwen3/expected.safetensors");
+  const Tensor<float, 3> logits = logits_of(Decoder::from_pretrained(folder.path()), expected);
+  expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"), 1e-5);
+}
 
 // ---- what is refused ----
 
@@ -133,7 +195,17 @@ TEST_F(Broken, MissingKey) {
 }
 TEST_F(Broken, OtherArchitecture) {
   edit("\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "expected llama or qwen3");
+  EXPECT_ERROR(Decoder::from_pretrained(folder_), "model_type is \"gpt2\", expected llama or qwen3");
+}
+// Memory is not asked for before the files are looked at.
+TEST_F(Broken, SizesThatNobodyHas) {
+  edit("\"vocab_size\": 61", "\"vocab_size\": 1000000000000");
+  EXPECT_ERROR(Decoder::from_pretrained(folder_), "vocab_size: 1000000000000, expected 1 to 2147483647");
+  edit("\"vocab_size\": 1000000000000", "\"vocab_size\": 2000000000");
+  EXPECT_ERROR(Decoder::from_pretrained(folder_), "embed_tokens.weight is [61, 32], expected [2000000000, 32]");
+  edit("\"vocab_size\": 2000000000", "\"vocab_size\": 61");
+  edit("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 60000");
+  EXPECT_ERROR(Decoder::from_pretrained(folder_), "num_hidden_layers 60000 and ", " tensors, expected several");
 }
 TEST_F(Broken, LayersThatAreNotThere) {
   edit("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");

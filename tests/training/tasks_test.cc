@@ -219,5 +219,18 @@ TEST(Tasks, RefuseWhatHasNoAnswer) {
                "too few different rows for two splits");
 }
 
+// Chance is one in so many.
+TEST(Tasks, AnswersAreAmongThoseCounted) {
+  for (const Task& row : tasks()) {
+    const TaskConfig config{.symbols = 9, .distance = 3, .seed = 2};
+    const auto data = task_dataset(row.name, config);
+    Batch batch(200, 24);
+    data->fill(0, Split::train, batch);
+    std::set<std::int32_t> answers(batch.targets.begin(), batch.targets.end());
+    answers.erase(kNoTarget);
+    EXPECT_EQ(static_cast<std::int64_t>(answers.size()), row.answers(config)) << row.name;
+  }
+}
+
 }  // namespace
 }  // namespace phasor
