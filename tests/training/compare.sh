@@ -30,6 +30,35 @@ assert [e["scores"] for e in before] == [e["scores"] for e in after]
 assert [e.get("runs") for e in before] == [e.get("runs") for e in after]
 PYTHON
 
+# Stopped by Ctrl-C in the middle of its second training, and resumed, it finds the same.
+scores() {  # FOLDER
+  python3 -c '
+import json, sys
+for e in json.load(open(sys.argv[1] + "/results.json"))["encodings"]:
+    print(e["name"], e["scores"], e.get("runs"), e.get("by_position"))' "$1"
+}
+long() {  # FOLDER
+  exec "$phasor" compare --task copy --symbols 8 --length 16 --batch 4 --hidden 32 --heads 2 --steps 400 \
+    --eval-lengths 16 --encodings rope,alibi --out "$1"
+}
+rm -rf "$folder-whole" "$folder-stopped"
+(long "$folder-whole") >"$folder.out" 2>"$folder.log"
+(long "$folder-stopped") >"$folder.out" 2>"$folder.log" &
+pid=$!
+while ! test -e "$folder-stopped/trials/alibi-seed1-rate0.003/training.json"; do kill -0 "$pid"; sleep 0.02; done
+kill -INT "$pid"
+code=0
+wait "$pid" || code=$?
+test "$code" -eq 130 || { echo "interrupted, it ended with $code"; cat "$folder.log"; exit 1; }
+grep -q 'stopped and saved' "$folder.log"
+test ! -e "$folder-stopped/results.json"
+(long "$folder-stopped") >"$folder.out" 2>"$folder.log"
+if grep 'rope-seed1.*step ' "$folder.log"; then echo "what was done was trained again"; exit 1; fi
+if grep 'alibi-seed1.* step 40/' "$folder.log"; then echo "it began anew"; exit 1; fi
+scores "$folder-whole" >"$folder.whole"
+scores "$folder-stopped" >"$folder.stopped"
+cmp "$folder.whole" "$folder.stopped"
+
 code=0
 compare 3 $encodings "$folder" 2>"$folder.log" || code=$?
 test "$code" -eq 2

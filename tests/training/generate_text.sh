@@ -1,0 +1,31 @@
+#!/bin/sh
+# generate_text.sh PHASOR FOLDER: text after a prompt, drawn at random; and a text that changed before --resume.
+set -eu
+phasor=$1
+folder=$2
+rm -rf "$folder"
+mkdir -p "$folder"
+i=0
+while test "$i" -lt 60; do echo "line $i of a text"; i=$((i + 1)); done >"$folder/text"
+"$phasor" train --text "$folder/text" --length 16 --batch 4 --hidden 16 --heads 2 --layers 1 --steps 5 \
+  --out "$folder/run" 2>"$folder/log"
+
+write() {  # SEED
+  "$phasor" generate "$folder/run" --prompt 'line ' --temperature 1 --top-k 50 --top-p 0.95 --new-tokens 20 --seed "$1"
+}
+write 1 >"$folder/one"
+write 1 >"$folder/same"
+write 2 >"$folder/two"
+cmp "$folder/one" "$folder/same"
+if cmp -s "$folder/one" "$folder/two"; then echo "another seed wrote the same"; exit 1; fi
+test "$(head -c 5 "$folder/one")" = 'line '
+test "$(wc -c <"$folder/one")" -eq 26 # the prompt, the new tokens, the end of the line
+
+if "$phasor" generate "$folder/run" --prompt 'line ' --top-p 3 >"$folder/none" 2>"$folder/log"; then exit 1; fi
+test ! -s "$folder/none"
+grep -q 'top_p: 3, expected' "$folder/log"
+
+echo more >>"$folder/text"
+if "$phasor" train --resume --out "$folder/run" 2>"$folder/log"; then echo "a changed text was taken"; exit 1; fi
+grep -q 'bytes that the training began with' "$folder/log"
+echo "as expected"
