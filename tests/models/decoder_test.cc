@@ -69,8 +69,17 @@ bool leads_nowhere(const std::string& name) {
   return has("blocks.1.") && has("log_sigma") && (has("ffn") || has(".v_") || has(".o_"));
 }
 
+// Adds a seeded random vector of about this length.
+void add_random(std::vector<double>& direction, double length) {
+  const Philox random(17);
+  const double scale = length / std::sqrt(static_cast<double>(direction.size()));
+  for (std::size_t i = 0; i < direction.size(); i++) direction[i] += scale * static_cast<double>(random.normal(i));
+}
+
 // Along each weight's own gradient the loss must rise by its norm. A float loss of about 3 is right to 1e-6, and a step
-// that changes it by about 1e-2 has an error of its own below one percent.
+// that changes it by about 1e-2 has an error of its own below one percent. A part of the gradient that is missing would
+// not show along what is left of it: so also along the gradient and a random direction of the same length together,
+// that the gradient knows nothing of.
 TEST_P(EveryModel, GradientsAreSlopes) {
   Step step(GetParam().config, 5, Step::grown);
   step.backward();
@@ -85,14 +94,20 @@ TEST_P(EveryModel, GradientsAreSlopes) {
     ASSERT_GT(norm, 1e-5) << each.name << " has no gradient";
     const double size = std::sqrt(std::inner_product(value.begin(), value.end(), value.begin(), 0.0));
     const double distance = std::min(2e-3 / norm, 0.005 * std::max(size, 0.1));
-    const auto loss_at = [&](double way) {
-      for (std::size_t i = 0; i < value.size(); i++)
-        each.weight->value()[i] = static_cast<float>(value[i] + way / norm * gradient[i]);
-      return step.loss();
-    };
-    const double slope = (loss_at(distance) - loss_at(-distance)) / (2 * distance);
-    std::ranges::copy(value, each.weight->value().begin());
-    EXPECT_NEAR(slope, norm, 0.01 * norm + 1e-6 / distance) << each.name;
+    for (const bool random : {false, true}) {
+      std::vector<double> direction(gradient.begin(), gradient.end());
+      if (random) add_random(direction, norm);
+      const double length = std::sqrt(std::inner_product(direction.begin(), direction.end(), direction.begin(), 0.0));
+      const auto loss_at = [&](double way) {
+        for (std::size_t i = 0; i < value.size(); i++)
+          each.weight->value()[i] = static_cast<float>(value[i] + way / length * direction[i]);
+        return step.loss();
+      };
+      const double slope = (loss_at(distance) - loss_at(-distance)) / (2 * distance);
+      std::ranges::copy(value, each.weight->value().begin());
+      const double expected = std::inner_product(gradient.begin(), gradient.end(), direction.begin(), 0.0) / length;
+      EXPECT_NEAR(slope, expected, 0.01 * norm + 1e-6 / distance) << each.name << (random ? ", random" : "");
+    }
   }
 }
 

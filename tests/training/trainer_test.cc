@@ -64,6 +64,8 @@ INSTANTIATE_TEST_SUITE_P(EveryEncodingAndScore, Overfits,
                                          Learner{"sinusoidal", Score::dot}, Learner{"rope", Score::dot},
                                          Learner{"alibi", Score::dot}, Learner{"t5", Score::dot},
                                          Learner{"relative", Score::dot}, Learner{"none", Score::w2},
+                                         Learner{"learned", Score::w2}, Learner{"sinusoidal", Score::w2},
+                                         Learner{"t5", Score::w2}, Learner{"relative", Score::w2},
                                          Learner{"rope", Score::w2}, Learner{"alibi", Score::w2}),
                          [](const auto& test) {
                            return std::string(test.param.encoding) + (test.param.score == Score::w2 ? "_w2" : "_dot");
