@@ -209,6 +209,22 @@ def test_second_derivatives_say_that_there_are_none(case):
         first.sum().backward()
 
 
+def test_compile_with_tables_from_outside():
+    q, weight = torch.randn(1, H, T, D), torch.randn(32, H, requires_grad=True)
+    learned, numpys, rotary = phasor.t5_bias(weight), phasor.alibi_bias(H, T), table()
+
+    def function(q, entries):
+        made = phasor.RelativeBias(entries, -2)
+        return sum(
+            phasor.torch.attention(q, q, q, relative_bias=bias, q_rotary=rotary, k_rotary=rotary)
+            for bias in (learned, numpys, made)
+        )
+
+    entries = torch.randn(H, 5)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(q, entries), function(q, entries))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_forward_mode_says_that_it_cannot(case):
     make, function = CASES[case]

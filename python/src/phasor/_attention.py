@@ -83,7 +83,7 @@ def attention(
 
     q: [B, H, T, D]; k: [B, G, S, D]; v: [B, G, S, E]. H is a multiple of G: head h reads key head h // (H // G). All
         float32, float16 or bfloat16; arithmetic is float32. The last dimension is contiguous, outer strides are free:
-        x.transpose(0, 2, 1, 3) of [B, T, H, D] memory works as it is. Nothing is copied. D and E are at most 512.
+        x.transpose(0, 2, 1, 3) of [B, T, H, D] memory works as it is. Nothing is copied. D is at most 512, E too.
 
     Where queries stand and what they see:
     causal: a query at p sees the keys j <= p.

@@ -204,8 +204,8 @@ def attention(
 
     Tensors are not copied, except: one whose last dimension is not contiguous is made so; biases of the half types
     become float32; under autocast q, k and v are cast to its type, as torch's scaled_dot_product_attention does it.
-    Works under torch.compile (fullgraph), autocast and activation checkpointing. Not under vmap, and there is no second
-    derivative: both raise NotImplementedError.
+    Works under torch.compile (fullgraph), autocast and activation checkpointing. Not under vmap or in forward mode
+    (torch.func.jvp), and there is no second derivative: they raise NotImplementedError.
     """
     check_tensors(q=q, k=k, v=v)
     if torch.is_autocast_enabled("cpu"):
