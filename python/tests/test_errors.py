@@ -54,6 +54,7 @@ CASES = [
     ({"key_lengths": np.empty(0, np.int64)}, ValueError, "key_lengths: no numbers"),
     ({"query_offset": []}, ValueError, "query_offset: no numbers"),
     ({"query_offset": (), "alibi_slopes": normal(H)}, ValueError, "query_offset: no numbers"),
+    ({"query_offset": "ab", "alibi_slopes": normal(H)}, TypeError, "query_offset: 'ab', expected a whole number"),
     ({"cumulative_lengths": []}, ValueError, "cumulative_lengths: no numbers"),
     ({"cumulative_lengths": ([0, 3], [])}, ValueError, "cumulative_lengths: no numbers"),
     ({"cumulative_lengths": [0, 3]}, ValueError, "cumulative_lengths: given with q of shape"),

@@ -164,7 +164,7 @@ def _distances(options: _phasor.Options, queries: int, keys: int) -> tuple[int, 
         first = min((1 - s for _, s in lengths), default=0)
         last = max((t - 1 for t, _ in lengths), default=0)
     else:
-        offsets = np.atleast_1d(np.asarray(given)).tolist()
+        offsets = [whole(offset, "query_offset") for offset in np.atleast_1d(np.asarray(given)).tolist()]
         first = min((1 - offset - t for offset in offsets for t, _ in lengths), default=0)
         last = max((s - 1 - offset for offset in offsets for _, s in lengths), default=0)
     left = options.get("window_left")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from phasor import _phasor
+from phasor import _rotary
 from phasor._errors import with_argument_names
 from phasor._rotary import Pairing, RotaryTable
 from phasor.torch._devices import has_kernels
@@ -158,7 +158,7 @@ def _rows(table: torch.Tensor, tokens: int) -> torch.Tensor:
 
 def precompute_freqs_cis(dim: int, end: int, theta: float = 10000.0) -> torch.Tensor:
     """LLaMA's table: cos + i sin of position * theta^(-2j/dim), complex64 [end, dim/2]."""
-    return torch.from_numpy(_phasor.precompute_freqs_cis(dim, end, theta))
+    return torch.from_numpy(_rotary.precompute_freqs_cis(dim, end, theta))
 
 
 def apply_rotary_emb(xq: torch.Tensor, xk: torch.Tensor, freqs_cis: torch.Tensor) -> Tensors:
