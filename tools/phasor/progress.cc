@@ -18,7 +18,7 @@ constexpr std::int64_t kLines = 10;  // of a training, where there is no termina
 constexpr double kRedrawSeconds = 0.1;
 
 // A line that is longer would begin anew below itself each time it is drawn.
-std::string cut_to_terminal(std::string line) {
+std::string cut_to_terminal(const std::string& line) {
   constexpr std::size_t kUsualWidth = 80;
   winsize size{};
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
