@@ -302,11 +302,12 @@ TEST(AttentionLayer, WeightsGoByNames) {
 TEST(AttentionLayer, NothingToDo) {
   InitialValues initial(1);
   AttentionLayer layer(kPlain, initial);
+  const PositionPlan plan;  // saved refers to it
   for (const Shape<3>& shape : {Shape<3>{0, 3, 24}, Shape<3>{2, 0, 24}}) {
     Tensor<float, 3> x(shape), y(shape);
     Workspace workspace;
     AttentionLayer::Saved saved;
-    layer.forward({.query = x.view()}, {}, {}, y.view(), &saved, workspace);
+    layer.forward({.query = x.view()}, plan, {}, y.view(), &saved, workspace);
     layer.backward(saved, y.view(), {.query = x.view()}, nullptr, workspace);
   }
 }
