@@ -115,7 +115,7 @@ clang: ## Build everything with clang and run all tests
 
 fuzz: ## Feed the readers of configs and weights malformed input for FUZZ_SECONDS (30), shared by them
 	@scripts/packages fuzz
-	@$(call build,fuzz)
+	@$(call build,fuzz,$(addprefix fuzz_,$(FUZZED)))
 	@set -e; for reader in $(FUZZED); do \
 	  mkdir -p build/fuzz/corpus/$$reader; \
 	  echo "fuzz_$$reader"; \
