@@ -1,13 +1,12 @@
-"""The NumPy functions on torch tensors, where torch is there: the same memory, torch results."""
+"""The NumPy functions on torch tensors: the same memory, torch results."""
 
 from __future__ import annotations
 
 import numpy as np
 import phasor
 import pytest
+import torch
 from phasor import _phasor
-
-torch = pytest.importorskip("torch")
 
 
 def normal(*shape):
