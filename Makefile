@@ -115,12 +115,12 @@ clang: ## Build everything with clang and run all tests
 
 fuzz: ## Feed the readers of configs and weights malformed input for FUZZ_SECONDS (30), shared by them
 	@scripts/packages fuzz
-	@$(call build,fuzz,$(addprefix fuzz_,$(FUZZED)))
+	@$(call build,asan,$(addprefix fuzz_,$(FUZZED)))
 	@set -e; for reader in $(FUZZED); do \
-	  mkdir -p build/fuzz/corpus/$$reader; \
+	  mkdir -p build/fuzz/$$reader; \
 	  echo "fuzz_$$reader"; \
-	  build/fuzz/tests/fuzz/fuzz_$$reader -max_total_time=$$(($(FUZZ_SECONDS) / $(words $(FUZZED)))) -verbosity=0 \
-	    -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$reader tests/fuzz/corpus/$$reader; \
+	  build/asan/tests/fuzz/fuzz_$$reader -max_total_time=$$(($(FUZZ_SECONDS) / $(words $(FUZZED)))) -verbosity=0 \
+	    -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/$$reader tests/fuzz/corpus/$$reader; \
 	done  # libFuzzer adds what it finds to the first folder; the second is only read
 
 goldens: ## Rewrite the golden files from Hugging Face transformers and safetensors (downloads torch)

@@ -11,8 +11,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_G
   # It takes a reference returned beside a temporary argument for a reference to the temporary.
   target_compile_options(phasor_compiler INTERFACE -Wno-dangling-reference)
 endif()
-if(PHASOR_FEWER_TARGETS)
-  target_compile_definitions(phasor_compiler INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSE4|HWY_SSSE3)")
+if(PHASOR_ONE_TARGET)
+  target_compile_definitions(phasor_compiler INTERFACE HWY_COMPILE_ONLY_STATIC)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(phasor_compiler INTERFACE -march=haswell -maes -mpclmul)  # what Highway calls AVX2
+  endif()
 endif()
 if(PHASOR_WARNINGS_AS_ERRORS)
   target_compile_options(phasor_compiler INTERFACE -Werror)

@@ -246,6 +246,13 @@ void check_operands(const MatmulJob& job) {
                "strides: none is 1, expected contiguous rows or columns, and contiguous rows of the result");
 }
 
+// Sums of nothing. The operands may have no memory then, not even an address to count from.
+void add_bias_only(const MatmulJob& job) {
+  for (std::int64_t i = 0; i < job.c.shape[0]; i++)
+    for (std::int64_t j = 0; j < job.c.shape[1]; j++)
+      job.c(i, j) = (job.into == Into::add ? job.c(i, j) : 0.0f) + (job.bias ? job.bias[j] : 0.0f);
+}
+
 void multiply_few_rows(const MatmulJob& job, bool small) {
   const auto [rows, columns] = job.c.shape;
   const std::int64_t width = small ? columns : kFewRowsColumns;
@@ -294,14 +301,11 @@ class PackedProduct {
     return parts(job_.c.shape[0], rows) * parts(job_.c.shape[1], columns);
   }
 
-  // Calls body with at most so many steps at a time, in order; once, with none, if there are none.
+  // Calls body with at most so many steps at a time, in order.
   template <class Body>
   static void for_each_part(const MatmulSteps& steps, std::int64_t most, const Body& body) {
-    std::int64_t done = 0;
-    do {
+    for (std::int64_t done = 0; done < steps.count; done += most)
       body(MatmulSteps{steps.first + done, std::min(most, steps.count - done)});
-      done += most;
-    } while (done < steps.count);
   }
 
   void multiply(const MatmulSteps& steps, const PackedOperand& shared_b) const {
@@ -349,6 +353,7 @@ void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorVi
   check_operands(job);
   const std::int64_t rows = c.shape[0], columns = c.shape[1];
   if (rows == 0 || columns == 0) return;
+  if (job.depth() == 0) return add_bias_only(job);
   const bool small = rows * columns * job.depth() <= kSmall;
   if (rows <= kFewRows && is_contiguous_along(b, 0) && is_contiguous_along(a, 1))
     multiply_few_rows(job, small);
