@@ -103,9 +103,9 @@ def attention(
 
 
 def w2_attention(
-    q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma, *, tau=1.0, eps=1e-6, causal=False, window=None,
-    query_offset=None, key_lengths=None, mask=None, key_bias=None, relative_bias=None, alibi_slopes=None,
-    q_rotary=None, k_rotary=None,
+    q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma, *, tau=1.0, eps=1e-6, scale=None, causal=False,
+    window=None, query_offset=None, key_lengths=None, mask=None, key_bias=None, relative_bias=None, alibi_slopes=None,
+    q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
 ):  # fmt: skip
     """out_mu, out_log_sigma, lse, weights. log_sigma is the log of the variance."""
     heads, groups = q_mu.shape[1], k_mu.shape[1]
@@ -116,13 +116,16 @@ def w2_attention(
     ):
         k = np.repeat(k, heads // groups, axis=1)
         squares = squares + np.sum((q[:, :, :, None] - k[:, :, None]) ** 2, axis=-1)
+    scores = -squares / (abs(tau) + eps) * (1.0 if scale is None else scale)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
     distance = distances(q_mu.shape[0], q_mu.shape[2], k_mu.shape[2], query_offset)
     scores = add_biases(
-        -squares / (abs(tau) + eps), mask=mask, key_bias=key_bias, relative_bias=relative_bias,
-        alibi_slopes=alibi_slopes, distance=distance, groups=groups,
+        scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
+        distance=distance, groups=groups,
     )  # fmt: skip
     scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)
-    return finish(scores, v_mu, values=[v_log_sigma])
+    return finish(scores, v_mu, sinks=sinks, values=[v_log_sigma])
 
 
 def gradient(loss, x, step=1e-5):

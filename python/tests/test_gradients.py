@@ -78,13 +78,10 @@ def test_attention(name):
     assert all(getattr(actual, name) is None for name in absent)
 
 
-W2_CASES = ["plain", "causal, rotated", "broadcast mask", "mask of rank 2, key bias", "relative bias", "alibi"]
-
-
 @pytest.mark.parametrize("tau, eps", [(1.0, 1e-6), (-2.5, 0.5)])
-@pytest.mark.parametrize("name", W2_CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_w2_attention(name, tau, eps):
-    options = {key: value for key, value in CASES[name].items() if key != "scale"}
+    options = CASES[name]
     shapes = [(B, H, T, D), (B, G, S, D), (B, G, S, E)]
     means, logs = ([normal(*shape) * 0.5 for shape in shapes] for _ in range(2))
     grads = normal(B, H, T, E), normal(B, H, T, E)

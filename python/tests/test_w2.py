@@ -25,6 +25,7 @@ CASES = {
     "rotated": {"q_rotary": TABLE, "k_rotary": TABLE},
     "mask": {"mask": random.random((B, 1, T, S)) < 0.8, "key_lengths": [11, 6]},
     "biases": {"key_bias": random.standard_normal((G, S)).astype(np.float32), "alibi_slopes": phasor.alibi_slopes(H)},
+    "scale, softcap, sinks": {"scale": 0.2, "softcap": 4.0, "sinks": random.standard_normal(H).astype(np.float32)},
 }
 
 

@@ -92,7 +92,10 @@ def attention(q, k, v, *, scale=None, softcap=0.0, sinks=None, q_rotary=None, k_
     return weights @ v, lse, weights
 
 
-def w2_attention(q_mu, k_mu, v_mu, q_l, k_l, v_l, *, tau=1.0, eps=1e-6, q_rotary=None, k_rotary=None, **options):
+def w2_attention(
+    q_mu, k_mu, v_mu, q_l, k_l, v_l, *, tau=1.0, eps=1e-6, scale=None, softcap=0.0, sinks=None, q_rotary=None,
+    k_rotary=None, **options,
+):  # fmt: skip
     """out_mu, out_log_sigma, lse, weights: distances as they are written."""
     heads = q_mu.shape[1]
     q_mu = q_mu if q_rotary is None else rotate(q_mu, q_rotary)
@@ -100,8 +103,10 @@ def w2_attention(q_mu, k_mu, v_mu, q_l, k_l, v_l, *, tau=1.0, eps=1e-6, q_rotary
     k_mu, v_mu, k_l, v_l = (per_head(x, heads) for x in (k_mu, v_mu, k_l, v_l))
     means = (q_mu[:, :, :, None] - k_mu[:, :, None]).square().sum(-1)
     sigmas = ((q_l / 2).exp()[:, :, :, None] - (k_l / 2).exp()[:, :, None]).square().sum(-1)
-    scores = -(means + sigmas) / (abs(tau) + eps)
-    weights, lse = softmax(biased(scores, heads, **options))
+    scores = -(means + sigmas) / (abs(tau) + eps) * (1.0 if scale is None else scale)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    weights, lse = softmax(biased(scores, heads, **options), sinks)
     return weights @ v_mu, weights @ v_l, lse, weights
 
 

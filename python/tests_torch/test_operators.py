@@ -39,6 +39,8 @@ CASES = {
     "relative bias": lambda: {"relative_bias": phasor.RelativeBias(normal(H, 9), -6)},
     "alibi": lambda: {"alibi_slopes": normal(H), "causal": True},
     "alibi both ways": lambda: {"alibi_slopes": normal(H), "query_offset": 1},
+    "sinks": lambda: {"causal": True, "sinks": normal(H)},
+    "sinks, softcap": lambda: {"sinks": normal(H), "softcap": 3.0, "key_bias": normal(B, G, S)},
     "half": lambda: {"q_rotary": rope_table(T, S - T), "k_rotary": rope_table(S)},
     "adjacent": lambda: {
         "q_rotary": rope_table(T, S - T, "adjacent", 8, B),
@@ -94,15 +96,7 @@ def test_attention(case):
     check(ours, exact, inputs + learned(options), exact_inputs + learned(exact_options))
 
 
-def test_sinks():
-    inputs = [normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, E), normal(H)]
-    doubles = [eager.to_double(x) for x in inputs]
-    ours = phasor.torch.attention(*inputs[:3], sinks=inputs[3], causal=True, return_lse=True)
-    exact = eager.attention(*doubles[:3], sinks=doubles[3], causal=True)[:2]
-    check(ours, exact, inputs, doubles)
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case not in ("causal", "window")])
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("tau", [0.7, -2.0])
 def test_w2_attention(case, tau):
     shapes = [(B, H, T, D), (B, G, S, D), (B, G, S, E)] * 2

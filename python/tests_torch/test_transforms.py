@@ -260,3 +260,26 @@ def test_inference_mode_and_meta_tensors():
             phasor.torch.attention(q, q, q), torch.nn.functional.scaled_dot_product_attention(q, q, q)
         )
     assert phasor.torch.attention(*(3 * [q.to("meta")])).shape == q.shape
+
+
+class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+    """Notes the operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, operator, types, arguments=(), keywords=None):
+        self.names.append(str(operator))
+        return operator(*arguments, **(keywords or {}))
+
+
+def test_modes_and_the_profiler_see_the_operators():
+    """In plain calls torch's dispatcher is left out, since it takes longer than all else."""
+    q = torch.randn(1, 2, 3, 4, requires_grad=True)
+    with Seen() as seen:
+        phasor.torch.attention(q, q, q).sum().backward()
+    assert "phasor.attention_forward.default" in seen.names and "phasor.attention_backward.default" in seen.names
+    with torch.profiler.profile() as profile:
+        phasor.torch.w2_attention(q, q, q, q, q, q)
+    assert "phasor::w2_attention_forward" in {event.key for event in profile.key_averages()}

@@ -13,7 +13,7 @@ namespace detail {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::int64_t kMostChannels = 256;  // of one stream: the kernel takes 512, and streams lie side by side
+constexpr std::int64_t kMostChannels = 512;  // of the kernel, where streams lie side by side
 
 template <class Byte>
 void check_like_mean(const char* function, const char* name, const AnyStreams<Byte>& streams, const char* meaning) {
@@ -38,13 +38,18 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
   PHASOR_CHECK(std::isfinite(tau), function, "tau: ", tau, ", expected a finite number");
   PHASOR_CHECK(std::isfinite(epsilon) && epsilon >= 0 && std::fabs(tau) + epsilon > 0, function, "epsilon: ", epsilon,
                " beside tau ", tau, ", expected a finite number of at least 0, above 0 when tau is 0");
-  PHASOR_CHECK(!options.scale, function, "scale: ", *options.scale, ", expected none: tau has its place");
-  PHASOR_CHECK(options.softcap == 0, function, "softcap: ", options.softcap, ", expected 0: distances have no cap");
-  PHASOR_CHECK(options.sinks.empty(), function, "sinks: ", options.sinks.size(), " numbers, expected none");
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
-    PHASOR_CHECK(x->mean.shape[3] <= kMostChannels, function, name, ".mean: shape ", shape_text(x->mean.shape),
-                 ", expected a last dimension of 1 to ", kMostChannels);
-  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options), q, k, v, 1.0 / (std::fabs(tau) + epsilon)};
+    PHASOR_CHECK(x->mean.shape[3] <= kMostChannels / 2, function, name, ".mean: shape ", shape_text(x->mean.shape),
+                 ", expected a last dimension of 1 to ", kMostChannels / 2);
+  const double inverse_tau = 1.0 / (std::fabs(tau) + epsilon);
+  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options),
+                    q,
+                    k,
+                    v,
+                    inverse_tau,
+                    options.scale.value_or(1.0) * inverse_tau};
+  PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q.mean: shape ", shape_text(q.mean.shape),
+               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap or sinks");
   check_like_mean(function, "q.spread", q, "the shape of q.mean");
   check_like_mean(function, "k.spread", k, "the shape of k.mean");
   check_like_mean(function, "v.spread", v, "the shape of v.mean");
@@ -73,13 +78,15 @@ void check_outputs(const char* function, const W2Problem& problem, const W2Forwa
                   extents(problem));
 }
 
-// Adds factor * t |q~_i|^2 to the log-sum-exps; that of a query without keys stays -infinity.
+// Adds factor * t |q~_i|^2 to the log-sum-exps, if whole scores have not done so; that of a query without keys stays
+// -infinity.
 void shift_lse(const W2Problem& problem, const W2Lowered& lowered, double factor,
                const TensorView<const float, 3>& from, const TensorView<float, 3>& to) {
   for_row_blocks(problem.means.q.shape, [&](const RowBlock& block) {
     for (std::int64_t i = block.first; i < block.first + block.count; i++) {
       const float lse = from(block.b, block.h, i);
-      const double shift = factor * problem.t * lowered.query_norms(block.b, block.h, i);
+      const double shift =
+          problem.has_whole_scores() ? 0.0 : factor * problem.t * lowered.query_norms(block.b, block.h, i);
       to(block.b, block.h, i) = lse == -kInfinity ? lse : static_cast<float>(lse + shift);
     }
   });
@@ -124,12 +131,14 @@ struct W2BackwardOutput {
   TensorView<float, 4> mask;
   TensorView<float, 3> key_bias;
   TensorView<float, 2> relative_bias;
+  TensorView<float, 1> sinks;
 };
 
 void check_gradients(const char* function, const W2Problem& problem, const W2BackwardInput& input,
                      const W2BackwardOutput& output) {
-  check_backward(function, problem.means, {input.out.mean, input.lse, input.grad_out.mean, input.grad_lse},
-                 {output.q.mean, output.k.mean, output.v.mean, output.mask, output.key_bias, output.relative_bias, {}});
+  check_backward(
+      function, problem.means, {input.out.mean, input.lse, input.grad_out.mean, input.grad_lse},
+      {output.q.mean, output.k.mean, output.v.mean, output.mask, output.key_bias, output.relative_bias, output.sinks});
   check_like_mean(function, "result.out.spread", input.out, "the shape of result.out.mean");
   check_like_mean(function, "result.grad_out.spread", input.grad_out, "the shape of result.grad_out.mean");
   check_output_like_mean(function, "gradients.q.spread", output.q, "the shape of gradients.q.mean");
@@ -146,7 +155,7 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
                    extent("gradients.k.mean", output.k.mean), extent("gradients.k.spread", output.k.spread),
                    extent("gradients.v.mean", output.v.mean), extent("gradients.v.spread", output.v.spread),
                    extent("gradients.mask", output.mask), extent("gradients.key_bias", output.key_bias),
-                   extent("gradients.relative_bias", output.relative_bias)},
+                   extent("gradients.relative_bias", output.relative_bias), extent("gradients.sinks", output.sinks)},
                   inputs);
 }
 
@@ -175,20 +184,32 @@ std::size_t block_count(const Shape<4>& shape) {
   return static_cast<std::size_t>(shape[0] * shape[1] * blocks_of_rows(shape[2]));
 }
 
-// Through -t |q~_i|^2 in the log-sum-exp, whose gradient is r_i: dq~_i -= 2t r_i q~_i. Then turned back and stored.
-// Returns its part of t dt: -t sum_i r_i |q~_i|^2.
+// Through -t |q~_i|^2 in the log-sum-exp, whose gradient is r_i: dq~_i -= 2t r_i q~_i. Returns its part of t dt:
+// -t r_i |q~_i|^2. With whole scores it is the channel -|q~_i|^2 / 2 that depends on q~_i, and all of t dt is with
+// keys.
+double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input, std::int64_t b,
+                    std::int64_t h, std::int64_t i, float* gradient) {
+  const std::int64_t channels = problem.stream_channels();
+  const float* query = lowered.q.row(b, h, i);
+  if (problem.has_whole_scores()) {
+    add_multiple(-gradient[channels], query, channels, gradient);
+    return 0;
+  }
+  // Without a key in sight, the log-sum-exp depends on nothing.
+  if (!input.grad_lse.data || input.lse(b, h, i) == -kInfinity) return 0;
+  const double r = input.grad_lse(b, h, i);
+  add_multiple(-2 * problem.t * r, query, channels, gradient);
+  return -problem.t * r * lowered.query_norms(b, h, i);
+}
+
+// Gradients by q~ are finished, turned back and stored. Returns their part of t dt.
 double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
                       const Scratch& gradient, const StreamsOutput& output) {
-  const double t = problem.t;
   List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
-    for (std::int64_t i = first; input.grad_lse.data && i < first + count; i++) {
-      if (input.lse(b, h, i) == -kInfinity) continue;  // sees no key: its log-sum-exp depends on nothing
-      const double r = input.grad_lse(b, h, i);
-      parts[static_cast<std::size_t>(index)] -= t * r * lowered.query_norms(b, h, i);
-      add_multiple(-2 * t * r, lowered.q.row(b, h, i), gradient.channels(), gradient.row(b, h, i));
-    }
+    for (std::int64_t i = first; i < first + count; i++)
+      parts[static_cast<std::size_t>(index)] += finish_query(problem, lowered, input, b, h, i, gradient.row(b, h, i));
     turn_back(problem.means.options.rotate_q, b, first, count, problem.means.channels, gradient.row(b, h, first),
               gradient.channels());
     split_block(gradient, block, output);
@@ -196,27 +217,33 @@ double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const 
   return sum_of(parts);
 }
 
-// Through the key bias -t |k~_j|^2, whose gradient is c_j: dk~_j -= 2t c_j k~_j. Then turned back and stored. Returns
-// its part of t dt: sum_j (k~_j . dk_j - t c_j |k~_j|^2), where dk_j is the kernel's, 2t sum_i dS_ij q~_i.
+// Through the key bias -t |k~_j|^2, whose gradient is c_j: dk~_j -= 2t c_j k~_j. Returns its part of t dt:
+// k~_j . dk_j - t c_j |k~_j|^2, where dk_j is the kernel's, 2t sum_i dS_ij q~_i. With whole scores, likewise through
+// the channel -|k~_j|^2 / 2, and the product has all channels.
+double finish_key(const W2Problem& problem, const W2Lowered& lowered, const LoweredGradients& gradients, std::int64_t b,
+                  std::int64_t g, std::int64_t j) {
+  const std::int64_t channels = problem.stream_channels(), all = gradients.k.channels();
+  const float* key = lowered.k.row(b, g, j);
+  float* gradient = gradients.k.row(b, g, j);
+  const double c = problem.has_whole_scores() ? 0.0 : gradients.key_bias(b, g, j);
+  // A key that nobody sees may hold NaN; its gradient is 0.
+  if (c == 0 && std::all_of(gradient, gradient + all, [](float x) { return x == 0; })) return 0;
+  const double part = dot(key, gradient, all) - problem.t * c * dot(key, key, channels);
+  add_multiple(problem.has_whole_scores() ? -gradient[channels + 1] : -2 * problem.t * c, key, channels, gradient);
+  return part;
+}
+
+// Gradients by k~ are finished, turned back and stored. Returns their part of t dt.
 double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const LoweredGradients& gradients,
                    const StreamsOutput& output) {
-  const double t = problem.t;
   const Scratch& gradient = gradients.k;
-  const std::int64_t channels = gradient.channels();
   List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, g, first, count, index] = block;
-    for (std::int64_t j = first; j < first + count; j++) {
-      const float* key = lowered.k.row(b, g, j);
-      float* row = gradient.row(b, g, j);
-      const double c = gradients.key_bias(b, g, j);
-      // A key that nobody sees may hold NaN; its gradient is 0.
-      if (c == 0 && std::all_of(row, row + channels, [](float x) { return x == 0; })) continue;
-      parts[static_cast<std::size_t>(index)] += dot(key, row, channels) - t * c * dot(key, key, channels);
-      add_multiple(-2 * t * c, key, channels, row);
-    }
+    for (std::int64_t j = first; j < first + count; j++)
+      parts[static_cast<std::size_t>(index)] += finish_key(problem, lowered, gradients, b, g, j);
     turn_back(problem.means.options.rotate_k, b, first, count, problem.means.channels, gradient.row(b, g, first),
-              channels);
+              gradient.channels());
     split_block(gradient, block, output);
   });
   return sum_of(parts);
@@ -245,22 +272,19 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
   ScratchZeros<float, 3> lse(input.lse.shape);
   shift_lse(problem, lowered, 1.0, input.lse, lse.view());
+  const bool whole = problem.has_whole_scores();
   LoweredGradients gradients(lowered.call);
   backward(lowered.call, {out.view(), lse.view(), grad_out.view(), input.grad_lse},
-           {gradients.q.view(),
-            gradients.k.view(),
-            gradients.v.view(),
-            output.mask,
-            gradients.key_bias.view(),
-            output.relative_bias,
-            {}});
+           {gradients.q.view(), gradients.k.view(), gradients.v.view(), output.mask,
+            whole ? output.key_bias : gradients.key_bias.view(), output.relative_bias, output.sinks});
   const double from_queries = finish_queries(problem, lowered, input, gradients.q, output.q);
   const double from_keys = finish_keys(problem, lowered, gradients, output.k);
   split(gradients.v, output.v);
-  if (output.key_bias.data) reduce_key_bias(gradients.key_bias, output.key_bias);
-  // dt/dtau = -t^2 sign(tau). |tau| has no derivative at 0; as elsewhere it counts as 0 there.
+  if (output.key_bias.data && !whole) reduce_key_bias(gradients.key_bias, output.key_bias);
+  // t = scale * u, u = 1 / (|tau| + epsilon): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as elsewhere it
+  // counts as 0 there.
   const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
-  if (output.tau) *output.tau = -sign * problem.t * (from_queries + from_keys);
+  if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys);
 }
 
 template <class T>
@@ -274,7 +298,7 @@ void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, co
                     const AttentionOptions& options) {
   w2_backward(q, k, v, temperature, {result.out, result.lse, result.grad_out, result.grad_lse},
               {gradients.q, gradients.k, gradients.v, gradients.tau, gradients.mask, gradients.key_bias,
-               gradients.relative_bias},
+               gradients.relative_bias, gradients.sinks},
               options);
 }
 

@@ -20,14 +20,15 @@ double dot(const float* a, const float* b, std::int64_t count) {
 
 namespace {
 
-Shape<4> doubled(const Shape<4>& shape) { return {shape[0], shape[1], shape[2], 2 * shape[3]}; }
+Shape<4> with_channels(const Shape<4>& shape, std::int64_t channels) {
+  return {shape[0], shape[1], shape[2], channels};
+}
 
-// Rows first .. end - 1 of both streams, the means turned.
+// Rows first .. end - 1 of both streams, the means turned, into rows that are `stride` apart.
 void read_streams(const StreamsView& streams, const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h,
-                  std::int64_t first, std::int64_t end, float* to) {
-  const std::int64_t width = streams.mean.shape[3];
-  read_rows(streams.mean, b, h, first, end - first, rotation, to, 2 * width);
-  read_rows(streams.spread, b, h, first, end - first, {}, to + width, 2 * width);
+                  std::int64_t first, std::int64_t end, float* to, std::int64_t stride) {
+  read_rows(streams.mean, b, h, first, end - first, rotation, to, stride);
+  read_rows(streams.spread, b, h, first, end - first, {}, to + streams.mean.shape[3], stride);
 }
 
 // Keys that are in some sequence and within its length; the others become 0. They may be memory that was never written,
@@ -48,7 +49,7 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
     const std::int64_t low = std::max(s->first_key, at), high = std::min(s->first_key + s->keys, end);
     if (low >= high) continue;
     clear_until(low);
-    read_streams(problem.k, options.rotate_k, block.b, block.h, low, high, k.row(block.b, block.h, low));
+    read_streams(problem.k, options.rotate_k, block.b, block.h, low, high, k.row(block.b, block.h, low), k.channels());
     at = high;
   }
   clear_until(end);
@@ -58,9 +59,10 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
 // one near the middle of the keys keeps products small; reading all keys for it would take as long as lowering them. A
 // channel whose mean is not finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see
 // it.
-ScratchZeros<float, 4> middle_keys(const W2Problem& problem, std::int64_t channels) {
+ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
   constexpr std::int64_t kSampled = 128;
   const AttentionCall& call = problem.means;
+  const std::int64_t channels = problem.stream_channels();
   ScratchZeros<float, 4> result({call.batch, call.key_heads, 1, channels});
   List<std::int64_t> keys(static_cast<std::size_t>(call.batch));
   for (const Sequence& s : call.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
@@ -73,7 +75,7 @@ ScratchZeros<float, 4> middle_keys(const W2Problem& problem, std::int64_t channe
     for (const Sequence& s : call.sequences) {
       if (s.batch != b) continue;
       for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step, count++) {
-        read_streams(problem.k, call.options.rotate_k, b, g, j, j + 1, key.data());
+        read_streams(problem.k, call.options.rotate_k, b, g, j, j + 1, key.data(), channels);
         for (std::int64_t c = 0; c < channels; c++) middle[c] += key[static_cast<std::size_t>(c)];
       }
     }
@@ -84,53 +86,74 @@ ScratchZeros<float, 4> middle_keys(const W2Problem& problem, std::int64_t channe
   return result;
 }
 
-void subtract(const float* __restrict mean, std::int64_t count, std::int64_t channels, float* __restrict rows) {
+void subtract(const float* __restrict mean, std::int64_t count, std::int64_t channels, float* __restrict rows,
+              std::int64_t stride) {
   for (std::int64_t i = 0; i < count; i++)
-    for (std::int64_t c = 0; c < channels; c++) rows[i * channels + c] -= mean[c];
+    for (std::int64_t c = 0; c < channels; c++) rows[i * stride + c] -= mean[c];
+}
+
+// A number that float may not reach; it stays finite.
+float rounded(double x) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(x, -kMost, kMost));
 }
 
 // The caller's bias of -infinity hides a key whatever the key holds. Any other sum stays finite.
 float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int64_t b, std::int64_t g, std::int64_t j) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = std::numeric_limits<float>::max();
   const float own = bias.data ? bias(bias.shape[0] == 1 ? 0 : b, bias.shape[1] == 1 ? 0 : g, j) : 0.0f;
-  return own == -kInfinity ? own : static_cast<float>(std::max(own + norm_bias, -static_cast<double>(kMost)));
+  return own == -std::numeric_limits<float>::infinity() ? own : rounded(own + norm_bias);
 }
 
-// k~ and the key bias.
+// k~, and its norm as a channel or in the key bias.
 void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& k = lowered.k;
+  const std::int64_t channels = problem.stream_channels();
   for_row_blocks(k.view().shape, [&](const RowBlock& block) {
     const auto [b, g, first, count, index] = block;
     read_keys(problem, block, k);
-    subtract(&middle(b, g, 0, 0), count, k.channels(), k.row(b, g, first));
+    subtract(&middle(b, g, 0, 0), count, channels, k.row(b, g, first), k.channels());
     for (std::int64_t j = first; j < first + count; j++) {
-      const float* row = k.row(b, g, j);
-      lowered.key_bias(b, g, j) =
-          biased(-problem.t * dot(row, row, k.channels()), problem.means.options.key_bias, b, g, j);
+      float* row = k.row(b, g, j);
+      const double norm = dot(row, row, channels);
+      if (problem.has_whole_scores()) {
+        row[channels] = 1;
+        row[channels + 1] = rounded(-norm / 2);
+      } else {
+        lowered.key_bias(b, g, j) = biased(-problem.t * norm, problem.means.options.key_bias, b, g, j);
+      }
     }
   });
 }
 
 void lower_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& q = lowered.q;
-  const std::int64_t group = problem.means.group();
+  const std::int64_t group = problem.means.group(), channels = problem.stream_channels();
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
-    read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q.row(b, h, first));
-    subtract(&middle(b, h / group, 0, 0), count, q.channels(), q.row(b, h, first));
-    if (lowered.query_norms.empty()) return;
-    for (std::int64_t i = first; i < first + count; i++)
-      lowered.query_norms(b, h, i) = dot(q.row(b, h, i), q.row(b, h, i), q.channels());
+    read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q.row(b, h, first),
+                 q.channels());
+    subtract(&middle(b, h / group, 0, 0), count, channels, q.row(b, h, first), q.channels());
+    if (lowered.query_norms.empty() && !problem.has_whole_scores()) return;
+    for (std::int64_t i = first; i < first + count; i++) {
+      float* row = q.row(b, h, i);
+      const double norm = dot(row, row, channels);
+      if (problem.has_whole_scores()) {
+        row[channels] = rounded(-norm / 2);
+        row[channels + 1] = 1;
+      } else {
+        lowered.query_norms(b, h, i) = norm;
+      }
+    }
   });
 }
 
 }  // namespace
 
 Scratch side_by_side(const StreamsView& streams) {
-  Scratch result(doubled(streams.mean.shape));
+  Scratch result(with_channels(streams.mean.shape, 2 * streams.mean.shape[3]));
   for_row_blocks(result.view().shape, [&](const RowBlock& block) {
     read_streams(streams, {}, block.b, block.h, block.first, block.first + block.count,
-                 result.row(block.b, block.h, block.first));
+                 result.row(block.b, block.h, block.first), result.channels());
   });
   return result;
 }
@@ -149,11 +172,13 @@ void split(const Scratch& rows, const StreamsOutput& streams) {
 W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, W2Values values) {
   const AttentionCall& means = problem.means;
   W2Lowered lowered;
-  lowered.q = Scratch(doubled(means.q.shape));
-  lowered.k = Scratch(doubled(means.k.shape));
-  lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
-  if (with_query_norms) lowered.query_norms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
-  const ScratchZeros<float, 4> middle = middle_keys(problem, lowered.k.channels());
+  const bool whole = problem.has_whole_scores();
+  lowered.q = Scratch(with_channels(means.q.shape, problem.lowered_channels()));
+  lowered.k = Scratch(with_channels(means.k.shape, problem.lowered_channels()));
+  if (!whole) lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
+  if (with_query_norms && !whole)
+    lowered.query_norms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
+  const ScratchZeros<float, 4> middle = middle_keys(problem);
   lower_keys(problem, middle, lowered);
   lower_queries(problem, middle, lowered);
   const bool apart = values == W2Values::apart;
@@ -161,7 +186,7 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
 
   AttentionOptions options = means.options;
   options.scale = 2 * problem.t;
-  options.key_bias = std::as_const(lowered.key_bias).view();
+  if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
   options.rotate_q.reset();
   options.rotate_k.reset();
   lowered.call = make_call(function, lowered.q.view(), lowered.k.view(),

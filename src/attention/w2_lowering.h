@@ -5,6 +5,9 @@
 //
 // for any c. The first term is a dot product with scale 2t, the second a key bias; the last is the same for all keys of
 // a query, so the weights do not see it, and only the log-sum-exp does.
+//
+// A softcap or a sink does see it. Then the products are whole scores, by two more channels:
+//   [q~, -|q~|^2 / 2, 1] . [k~, 1, -|k~|^2 / 2].
 #pragma once
 
 #include <cstddef>
@@ -61,14 +64,19 @@ double dot(const float* a, const float* b, std::int64_t count);
 struct W2Problem {
   AttentionCall means;  // of the mean streams, with the options as they were given
   StreamsView q, k, v;
-  double t = 1.0;
+  double inverse_tau = 1.0;  // 1 / (|tau| + epsilon)
+  double t = 1.0;            // options.scale times it
+
+  bool has_whole_scores() const { return means.options.softcap != 0 || !means.options.sinks.empty(); }
+  std::int64_t stream_channels() const { return 2 * means.channels; }
+  std::int64_t lowered_channels() const { return stream_channels() + (has_whole_scores() ? 2 : 0); }
 };
 
 struct W2Lowered {
   Scratch q, k;                         // q~ and k~
   Scratch v;                            // the streams of v, if they are wanted side by side
-  ScratchZeros<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for
-  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]
+  ScratchZeros<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for; not with whole scores
+  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]; not with whole scores
   AttentionCall call;                   // refers to the above
 };
 

@@ -5,8 +5,8 @@
 
 #include "as_rows.h"
 #include "in_layer.h"
+#include "phasor/attention/sigma.h"
 #include "plan_options.h"
-#include "sigma.h"
 
 namespace phasor {
 namespace {
@@ -96,8 +96,7 @@ AttentionOptions W2AttentionLayer::with_plan(const AttentionOptions& options, co
 void W2AttentionLayer::project(const ConstStreams& x, const Activations& to) const {
   mean_.forward({.query = x.mean}, {to.mean.q, to.mean.k, to.mean.v});
   log_variance_.forward({.query = x.log_variance}, {to.log_variance.q, to.log_variance.k, to.log_variance.v});
-  for (const TensorView<float, 4>& x_sigma : {to.log_variance.q, to.log_variance.k})
-    detail::sigma_forward(detail::all(x_sigma), detail::all(x_sigma));
+  for (const TensorView<float, 4>& x_sigma : {to.log_variance.q, to.log_variance.k}) sigma_forward(x_sigma, x_sigma);
 }
 
 void W2AttentionLayer::project_out(const Activations& from, const Streams& y) const {
@@ -144,8 +143,8 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
   });
   tau_.gradient()[0] += static_cast<float>(grad_tau);
   detail::add_bias_gradient(kLayer, grad_bias, grad_plan);
-  detail::sigma_backward(detail::all(spread.q.view()), detail::all(grad.log_variance.q));
-  detail::sigma_backward(detail::all(spread.k.view()), detail::all(grad.log_variance.k));
+  sigma_backward(spread.q.view(), grad.log_variance.q);
+  sigma_backward(spread.k.view(), grad.log_variance.k);
   mean_.backward({.query = saved.x.mean}, {grad.mean.q, grad.mean.k, grad.mean.v}, {.query = grad_x.mean});
   log_variance_.backward({.query = saved.x.log_variance},
                          {grad.log_variance.q, grad.log_variance.k, grad.log_variance.v},

@@ -6,6 +6,9 @@
 //              sqrt(n / 3), and this is three of them
 //   2          q~ and k~ themselves are rounded: 2 |q - k| (|q~| + |k~|)
 //   6          2t log2(e) times q~; the key bias, log2(e) and their product; the log-sum-exp in base 2 and the natural
+//
+// Where distances are small beside the biases, it is these that are rounded: 2^-24 of their sizes when they are added
+// to the rest, multiplied by log2(e), which is rounded too, and in the log-sum-exp, in base 2 and the natural: 5.
 #pragma once
 
 #include <algorithm>
@@ -40,14 +43,26 @@ struct Centred {
   // How far the kernel may be off in a score.
   double score_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
                      std::int64_t j) const {
-    const double t = 1 / (std::fabs(w.tau) + kTauEpsilon), n = static_cast<double>(q.shape[3]);
+    const double t = std::fabs(w.means.scale) / (std::fabs(w.tau) + kTauEpsilon), n = static_cast<double>(q.shape[3]);
     const double sum = norm(q.row(b, h, i)) + norm(k.row(b, w.means.group(h), j));
-    return 0x1p-24 * (std::sqrt(3 * n) + 8) * t * sum * sum;
+    return 0x1p-24 * ((std::sqrt(3 * n) + 8) * t * sum * sum + 5 * biases(w.means, b, h, i, j));
   }
 
  private:
   using Rows = reference::Array<double, 4>;
 
+  static double biases(const reference::Problem<double>& p, std::int64_t b, std::int64_t h, std::int64_t i,
+                       std::int64_t j) {
+    const auto finite = [](double x) { return std::isfinite(x) ? std::fabs(x) : 0.0; };
+    double sum = p.key_bias ? finite((*p.key_bias)(b, p.group(h), j)) : 0.0;
+    if (p.mask) sum += finite((*p.mask)(b, h, i, j));
+    if (p.relative_bias) {
+      const double* row = p.relative_bias->row(h);
+      sum += std::fabs(*std::max_element(row, row + p.relative_bias->shape[1],
+                                         [](double x, double y) { return std::fabs(x) < std::fabs(y); }));
+    }
+    return sum;
+  }
   double norm(const double* row) const {
     double sum = 0;
     for (std::int64_t c = 0; c < q.shape[3]; c++) sum += row[c] * row[c];

@@ -1,4 +1,4 @@
-// Random calls of W2 attention: those of random_case.h without the options that have no meaning here, and a tau.
+// Random calls of W2 attention: those of random_case.h without dropout, and a tau.
 #pragma once
 
 #include "attention/random_case.h"
@@ -16,11 +16,8 @@ inline W2Case random_w2_case(std::uint32_t seed, std::int64_t most_work) {
   W2Case c;
   static_cast<Case&>(c) = random_case(seed, most_work);
   c.tau = draw.pick({1.0, 8.0, 64.0, -20.0, 0.3});
-  c.scale.reset();
-  c.softcap = 0;
-  c.sinks = false;
   c.dropout = {};
-  c.width = std::min<std::int64_t>(c.width, 256);
+  c.width = std::min<std::int64_t>(c.width, c.softcap > 0 || c.sinks ? 255 : 256);
   c.value_width = std::min<std::int64_t>(c.value_width, 256);
   for (RotaryCase* rotary : {&c.rotate_q, &c.rotate_k}) rotary->pairs = std::min(rotary->pairs, c.width / 2);
   return c;

@@ -17,6 +17,7 @@ struct W2GradientMemory {
   Guarded<float, 4> mask;
   Guarded<float, 3> key_bias;
   Guarded<float, 2> relative_bias;
+  Guarded<float, 1> sinks;
   double tau = NAN;
 
   W2GradientMemory(const W2Case& c, const AttentionOptions& options)
@@ -28,7 +29,8 @@ struct W2GradientMemory {
         v_spread(v_mean.view.shape, c.layout),
         mask(options.mask.shape, {.gap = c.layout.gap}),
         key_bias(options.key_bias.shape, {.gap = c.layout.gap}),
-        relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}) {}
+        relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
+        sinks({c.heads}, {}) {}
 
   void run(const W2Case& c, const W2Inputs<T>& inputs, const W2Outputs<T>& outputs) {
     W2Result<T> result{{outputs.mean.view, outputs.spread.view}, outputs.lse.view, inputs.grad_out(), {}};
@@ -40,13 +42,14 @@ struct W2GradientMemory {
     if (c.mask) gradients.mask = mask.view;
     if (c.key_bias) gradients.key_bias = key_bias.view;
     if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
+    if (c.sinks) gradients.sinks = sinks.view;
     w2_attention_backward(inputs.q(), inputs.k(), inputs.v(), inputs.tau, result, gradients, inputs.options());
   }
   bool same_bits(const W2GradientMemory& x) const {
     return q_mean.same_bits(x.q_mean) && q_spread.same_bits(x.q_spread) && k_mean.same_bits(x.k_mean) &&
            k_spread.same_bits(x.k_spread) && v_mean.same_bits(x.v_mean) && v_spread.same_bits(x.v_spread) &&
            mask.same_bits(x.mask) && key_bias.same_bits(x.key_bias) && relative_bias.same_bits(x.relative_bias) &&
-           tau == x.tau;
+           sinks.same_bits(x.sinks) && tau == x.tau;
   }
 };
 
@@ -136,6 +139,7 @@ void check_case(const W2Case& c) {
   if (c.mask && !c.mask_is_expanded) d.expect_equal("mask", *d.problem.means.mask, given.mask);
   if (c.key_bias) d.expect_equal("key_bias", *d.problem.means.key_bias, given.key_bias);
   if (c.bias_span > 0) d.expect_equal("relative_bias", *d.problem.means.relative_bias, given.relative_bias);
+  if (c.sinks) d.expect_equal("sinks", *d.problem.means.sinks, given.sinks);
   d.expect_equal_tau(given.tau);
 }
 
@@ -170,6 +174,11 @@ TEST(W2Gradient, EveryOptionAtOnce) {
     c.tau = tau;
     on_every_target([&] { check_case(c); });
   }
+  c.scale = 0.4;
+  c.softcap = 3;
+  on_every_target([&] { check_case(c); });
+  c.sinks = true;
+  on_every_target([&] { check_case(c); });
 }
 
 TEST(W2Gradient, SameBitsForAnyNumberOfThreads) {

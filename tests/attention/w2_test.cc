@@ -275,16 +275,13 @@ TEST(W2, EmptyTensors) {
 
 TEST(W2, RefusesWhatHasNoMeaning) {
   Call call;
-  call.options.softcap = 5;
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] softcap: 5, expected 0");
-  EXPECT_ERROR(call.backward(), "[w2_attention_backward] softcap: 5, expected 0");
   call.options.softcap = NAN;
-  EXPECT_ERROR(call.forward(), "softcap: nan");
-  call.options = {.scale = 0.5};
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] scale: 0.5, expected none");
-  const std::vector<float> sinks(2);
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] softcap: nan");
+  call.options = {.scale = INFINITY};
+  EXPECT_ERROR(call.backward(), "[w2_attention_backward] scale: inf");
+  const std::vector<float> sinks(3);
   call.options = {.sinks = sinks};
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] sinks: 2 numbers, expected none");
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward] sinks: 3 numbers, expected 2");
   call.options = {};
   for (const double tau : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
     call.tau = tau;
@@ -313,6 +310,10 @@ TEST(W2, RefusesShapesThatDoNotFit) {
   EXPECT_ERROR(call.backward(), "gradients.k.spread: shape [1, 1, 12, 8], expected [1, 1, 13, 8]");
   Call wide({.width = 257});
   EXPECT_ERROR(wide.forward(), "q.mean: shape [1, 2, 9, 257], expected a last dimension of 1 to 256");
+  Call capped({.width = 256});
+  capped.forward();
+  capped.options.softcap = 5;
+  EXPECT_ERROR(capped.forward(), "q.mean: shape [1, 2, 9, 256], expected a last dimension of 1 to 255 with softcap or");
   Call wide_values({.value_width = 300});
   EXPECT_ERROR(wide_values.backward(), "v.mean: shape [1, 1, 13, 300], expected a last dimension of 1 to 256");
 }

@@ -115,6 +115,7 @@ inline W2LayerResult w2_attention_layer(const WeightValues& weights, const std::
   const std::int64_t h = call.heads.heads, g = call.heads.key_heads;
   W2Problem<double> w{call.attention, sigmas("q_log_sigma", h), sigmas("k_log_sigma", g),
                       heads("v_log_sigma", x.log_variance, g), weights.at(prefix + "tau")[0]};
+  w.means.scale = 1;
   w.means.q = heads("q_mu", x.mean, h);
   w.means.k = heads("k_mu", x.mean, g);
   w.means.v = heads("v_mu", x.mean, g);

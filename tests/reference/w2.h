@@ -6,7 +6,7 @@
 
 namespace phasor::reference {
 
-// `means` has the mean streams and the options; its scale is not used.
+// `means` has the mean streams and the options; its scale is 1 unless it was given.
 template <class Real>
 struct W2Problem {
   Problem<Real> means;
@@ -17,8 +17,10 @@ struct W2Problem {
 template <class Real, class T>
 W2Problem<Real> w2_problem(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
                            double tau, const AttentionOptions& options) {
-  return {problem<Real, T>(q.mean, k.mean, v.mean, options), read<Real>(q.spread), read<Real>(k.spread),
-          read<Real>(v.spread), static_cast<Real>(tau)};
+  W2Problem<Real> w{problem<Real, T>(q.mean, k.mean, v.mean, options), read<Real>(q.spread), read<Real>(k.spread),
+                    read<Real>(v.spread), static_cast<Real>(tau)};
+  w.means.scale = static_cast<Real>(options.scale.value_or(1.0));
+  return w;
 }
 
 template <class Real>
@@ -42,7 +44,8 @@ Real w2_score(const W2Problem<Real>& w, const Array<Real, 4>& q, const Array<Rea
   const std::int64_t g = p.group(h);
   const Real squares = squared_distance(q.row(b, h, i), k.row(b, g, key), p.width()) +
                        squared_distance(w.q_spread.row(b, h, i), w.k_spread.row(b, g, key), p.width());
-  Real score = -squares / (std::abs(w.tau) + static_cast<Real>(kTauEpsilon));
+  Real score = -p.scale * squares / (std::abs(w.tau) + static_cast<Real>(kTauEpsilon));
+  if (p.softcap > 0) score = p.softcap * tanh(score / p.softcap);
   if (p.key_bias) score += (*p.key_bias)(b, g, key);
   if (p.relative_bias) score += (*p.relative_bias)(h, bias_column(p, distance));
   if (p.mask) score += (*p.mask)(b, h, i, key);

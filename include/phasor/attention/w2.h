@@ -3,10 +3,11 @@
 //
 //   score(i, j) = -(|R q_mean_i - R k_mean_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + epsilon)
 //
-// with epsilon 1e-6 and R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. Row-constant
-// terms cancel in the softmax, so this is dot-product attention on the streams side by side, with a key bias: the same
-// kernel, O(S) memory. The mean key (that of a sample) is subtracted from q and k first, which changes no distance and
-// keeps digits (docs/numerics.md).
+// with epsilon 1e-6 and R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. options.scale,
+// here 1 unless given, multiplies it; softcap, biases, masks, sinks and dropout follow as with dot products.
+// Row-constant terms cancel in the softmax, so this is dot-product attention on the streams side by side, with a key
+// bias: the same kernel, O(S) memory. The mean key (that of a sample) is subtracted from q and k first, which changes
+// no distance and keeps digits (docs/numerics.md).
 #pragma once
 
 #include "phasor/attention/attention.h"
@@ -55,10 +56,11 @@ struct W2Gradients {
   TensorView<float, 4> mask{};
   TensorView<float, 3> key_bias{};
   TensorView<float, 2> relative_bias{};
+  TensorView<float, 1> sinks{};
 };
 
-// options.scale, softcap and sinks have no meaning here and are refused. tau is finite, epsilon at least 0, their
-// sum above 0.
+// D and E are at most 256; with softcap or sinks D is at most 255. tau is finite, epsilon at least 0, their sum above
+// 0.
 void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
                           W2Temperature temperature, const W2Output<float>& output,
                           const AttentionOptions& options = {});

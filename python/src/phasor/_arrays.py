@@ -32,14 +32,6 @@ class NumpyKind:
         """What `empty` made, filled, as the caller gets it."""
         return array
 
-    def exp_half(self, log: Any) -> Any:
-        """exp(log / 2), computed in float32, in the type of `log`."""
-        return np.exp(np.multiply(log, 0.5, dtype=np.float32)).astype(log.dtype)
-
-    def half_product(self, a: Any, b: Any) -> Any:
-        """a * b / 2, computed in float32, in the type of `a`."""
-        return np.multiply(np.multiply(a, b, dtype=np.float32), np.float32(0.5)).astype(a.dtype)
-
     def rows(self, array: Any, order: Any) -> Any:
         """A copy of the rows of an array, in the given order."""
         return array[order]
@@ -65,12 +57,6 @@ class TorchKind:
 
     def finish(self, array: Any) -> Any:
         return array
-
-    def exp_half(self, log: Any) -> Any:
-        return (log.float() * 0.5).exp().to(log.dtype)
-
-    def half_product(self, a: Any, b: Any) -> Any:
-        return (a.float() * b.float() * 0.5).to(a.dtype)
 
     def rows(self, array: Any, order: Any) -> Any:
         return array[order]
@@ -98,12 +84,6 @@ class DlpackKind(NumpyKind):
 
     def finish(self, array: Any) -> Any:
         return self.from_dlpack(array)
-
-    def exp_half(self, log: Any) -> Any:
-        return super().exp_half(np.from_dlpack(log))
-
-    def half_product(self, a: Any, b: Any) -> Any:
-        return super().half_product(a, np.from_dlpack(b))
 
     def rows(self, array: Any, order: Any) -> Any:
         return self.from_dlpack(np.from_dlpack(array)[order])

@@ -30,11 +30,6 @@ _NAMES = {
     "q.spread": "q_log_sigma",
     "k.spread": "k_log_sigma",
     "v.spread": "v_log_sigma",
-    "q_sigma": "q_log_sigma",
-    "k_sigma": "k_log_sigma",
-    "v_spread": "v_log_sigma",
-    "out_spread": "out_log_sigma",
-    "grad_out_spread": "grad_out_log_sigma",
     "out.spread": "out_log_sigma",
     "grad_out.spread": "grad_out_log_sigma",
 }

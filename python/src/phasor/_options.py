@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from phasor import _phasor
 
 
-class PlacedOptions(TypedDict, total=False):
-    """What all attention functions take: where tokens stand, what they see, what is added to scores."""
+class AttentionOptions(TypedDict, total=False):
+    """What all attention functions take: where tokens stand, what they see, what becomes of scores."""
 
+    scale: float | None
     causal: bool
     window: int | tuple[int | None, int | None] | None
     query_offset: Any
@@ -30,16 +31,10 @@ class PlacedOptions(TypedDict, total=False):
     alibi_slopes: Any
     q_rotary: RotaryTable | None
     k_rotary: RotaryTable | None
-    dropout: float
-    seed: int | None
-
-
-class AttentionOptions(PlacedOptions, total=False):
-    """The options of phasor.attention."""
-
-    scale: float | None
     softcap: float
     sinks: Any
+    dropout: float
+    seed: int | None
 
 
 def low_level(

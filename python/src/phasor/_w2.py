@@ -10,7 +10,7 @@ from phasor._attention import results
 from phasor._errors import with_argument_names
 from phasor._gradients import OptionGradients
 from phasor._numbers import real
-from phasor._options import PlacedOptions, low_level
+from phasor._options import AttentionOptions, low_level
 from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class W2Gradients(NamedTuple):
     key_bias: Any = None
     relative_bias: Any = None
     alibi_slopes: Any = None
+    sinks: Any = None
 
 
 @with_argument_names
@@ -44,6 +45,7 @@ def w2_attention(
     *,
     tau: float = 1.0,
     eps: float = 1e-6,
+    scale: float | None = None,
     causal: bool = False,
     window: int | tuple[int | None, int | None] | None = None,
     query_offset: Any = None,
@@ -55,6 +57,8 @@ def w2_attention(
     alibi_slopes: Any = None,
     q_rotary: RotaryTable | None = None,
     k_rotary: RotaryTable | None = None,
+    softcap: float = 0.0,
+    sinks: Any = None,
     dropout: float = 0.0,
     seed: int | None = None,
     return_lse: bool = False,
@@ -70,8 +74,9 @@ def w2_attention(
         out_mu = softmax(scores) v_mu,   out_log_sigma = softmax(scores) v_log_sigma
 
     q_mu, q_log_sigma: [B, H, T, D]; k_mu, k_log_sigma: [B, G, S, D]; v_mu, v_log_sigma: [B, G, S, E]. As in attention, of
-        which the other options are; there is no scale, softcap or sink. D is at most 256.
+        which the other options are. D and E are at most 256; with softcap or sinks, D is at most 255.
     tau: the temperature, a finite number.
+    scale: multiplies scores before they are capped; None is 1.
 
     Returns (out_mu, out_log_sigma), [B, H, T, E] each, and after them lse and weights where asked for. sigma of q and k
     are new arrays of their size; nothing else is copied.
@@ -82,6 +87,7 @@ def w2_attention(
     options = low_level(
         (batch, heads, queries),
         keys,
+        scale=scale,
         causal=causal,
         window=window,
         query_offset=query_offset,
@@ -93,11 +99,13 @@ def w2_attention(
         alibi_slopes=alibi_slopes,
         q_rotary=q_rotary,
         k_rotary=k_rotary,
+        softcap=softcap,
+        sinks=sinks,
         dropout=dropout,
         seed=seed,
     )
-    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "v_log_sigma": v_log_sigma, "tau": tau, **options})
-    sigmas = _standard_deviations(q_log_sigma, k_log_sigma)
+    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "tau": tau, **options})
+    check_tensors({"q_log_sigma": q_log_sigma, "k_log_sigma": k_log_sigma, "v_log_sigma": v_log_sigma})
     out_mu, out_log_sigma = (kind.empty((batch, heads, queries, channels), q_mu) for _ in range(2))
     lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
     weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
@@ -105,7 +113,8 @@ def w2_attention(
         q_mu,
         k_mu,
         v_mu,
-        *sigmas,
+        q_log_sigma,
+        k_log_sigma,
         v_log_sigma,
         out_mu,
         out_log_sigma,
@@ -116,18 +125,6 @@ def w2_attention(
         **options,
     )
     return results(kind, out_mu, out_log_sigma, lse, weights)
-
-
-def _standard_deviations(q_log_sigma: Any, k_log_sigma: Any) -> tuple[Any, Any]:
-    """exp(log_sigma / 2) of q and k, after a look at their types: those of float64 would pass unseen."""
-    sigmas = []
-    for name, log_sigma in (("q_log_sigma", q_log_sigma), ("k_log_sigma", k_log_sigma)):
-        kind = kind_of(log_sigma, name)
-        dtype = str(log_sigma.dtype).rpartition(".")[2]
-        if dtype not in ("float32", "float16", "bfloat16"):
-            raise TypeError(f"{name}: {dtype}, expected float32, float16 or bfloat16")
-        sigmas.append(kind.exp_half(log_sigma))
-    return sigmas[0], sigmas[1]
 
 
 @with_argument_names
@@ -147,7 +144,7 @@ def w2_attention_backward(
     grad_lse: Any = None,
     tau: float = 1.0,
     eps: float = 1e-6,
-    **options: Unpack[PlacedOptions],
+    **options: Unpack[AttentionOptions],
 ) -> W2Gradients:
     """Gradients of a loss by everything that went into `w2_attention`.
 
@@ -155,24 +152,24 @@ def w2_attention_backward(
     return_lse=True; then the gradients of the loss by those, of the types they have.
 
     Returns W2Gradients: the six streams, tau (a number), and mask (when it is float32), key_bias, relative_bias (of its
-    table) and alibi_slopes where given. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
+    table), alibi_slopes and sinks where given. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
     """
     kind = kind_of(q_mu, "q_mu")
     shape, keys = shape_of(q_mu, "q_mu", 4), shape_of(k_mu, "k_mu", 4)[2]
     shape_of(v_mu, "v_mu", 4)
     lowered = low_level(shape, keys, **options)
-    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "v_log_sigma": v_log_sigma, "tau": tau, "lse": lse, **lowered})
+    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "tau": tau, "lse": lse, **lowered})
+    check_tensors({"q_log_sigma": q_log_sigma, "k_log_sigma": k_log_sigma, "v_log_sigma": v_log_sigma})
     check_tensors({"out_mu": out_mu, "out_log_sigma": out_log_sigma, "grad_lse": grad_lse})
     check_tensors({"grad_out_mu": grad_out_mu, "grad_out_log_sigma": grad_out_log_sigma})
-    q_sigma, k_sigma = _standard_deviations(q_log_sigma, k_log_sigma)
     gradients = [kind.empty(x.shape, x) for x in (q_mu, k_mu, v_mu, q_mu, k_mu, v_mu)]
     others = OptionGradients(kind, lowered)
     grad_tau = _phasor.w2_attention_backward(
         q_mu,
         k_mu,
         v_mu,
-        q_sigma,
-        k_sigma,
+        q_log_sigma,
+        k_log_sigma,
         v_log_sigma,
         out_mu,
         out_log_sigma,
@@ -186,7 +183,5 @@ def w2_attention_backward(
         **others.arguments(),
         **lowered,
     )
-    gradients[3] = kind.half_product(gradients[3], q_sigma)
-    gradients[4] = kind.half_product(gradients[4], k_sigma)
     streams = dict(zip(W2Gradients._fields, (kind.finish(array) for array in gradients)))
     return W2Gradients(**streams, tau=grad_tau, **others.finish(options.get("alibi_slopes")))

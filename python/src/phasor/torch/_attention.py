@@ -13,8 +13,8 @@ from phasor.torch._inputs import autocast, check_tensors, empty_like, empty_outp
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import (
     Recorded,
-    below_autograd,
     define,
+    direct,
     first_only,
     records_gradient,
 )
@@ -113,8 +113,7 @@ class _Attention(Recorded):
         v: torch.Tensor,
         *_: Any,
     ) -> Tensors:
-        with below_autograd():
-            out, lse, weights = _forward(q, k, v, True, with_weights, *options)
+        out, lse, weights = _forward_now(q, k, v, True, with_weights, *options)
         ctx.saved = Saved(ctx, (q, k, v, out, lse), options)
         ctx.mark_non_differentiable(weights)
         ctx.set_materialize_grads(False)
@@ -136,13 +135,11 @@ def _forward_autograd(
     learned = options[: len(LEARNED)]
     if records_gradient("attention", q, k, v, *options[:FLOATING]):
         return _Attention.call(options, with_weights, q, k, v, *learned)
-    with below_autograd():
-        return _forward(q, k, v, with_lse, with_weights, *options)
+    return _forward_now(q, k, v, with_lse, with_weights, *options)
 
 
 def _backward_autograd(*arguments: Any) -> Any:
-    with below_autograd():
-        gradients = _backward(*arguments)
+    gradients = _backward_now(*arguments)
     return first_only("attention", gradients, arguments) if torch.is_grad_enabled() else gradients
 
 
@@ -163,6 +160,7 @@ _backward = define(
     fake=_backward_fake,
     autograd=_backward_autograd,
 )
+_forward_now, _backward_now = direct(_forward, _forward_cpu), direct(_backward, _backward_cpu)
 
 
 @with_argument_names

@@ -5,15 +5,21 @@ from __future__ import annotations
 import torch
 
 
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
 def check_tensors(**tensors: torch.Tensor) -> None:
     """TypeError for what is no dense tensor of the CPU in a type phasor has."""
     for name, tensor in tensors.items():
+        if type(tensor) is torch.Tensor and tensor.is_cpu and tensor.dtype in _TYPES and tensor.dim() == 4:
+            if tensor.layout is torch.strided and not tensor.is_nested:
+                continue  # the usual case; what follows finds the fault of another
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
         check_device(name, tensor)
         if tensor.layout is not torch.strided or tensor.is_nested:
             raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
-        if tensor.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        if tensor.dtype not in _TYPES:
             given = str(tensor.dtype).removeprefix("torch.")
             raise TypeError(f"{name}: {given}, expected float32, bfloat16 or float16")
         if tensor.dim() != 4:

@@ -10,7 +10,7 @@ from phasor import _phasor
 from phasor._errors import with_names
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import check_tensors, empty_like
-from phasor.torch._library import Recorded, below_autograd, define, records_gradient
+from phasor.torch._library import Recorded, define, direct, records_gradient
 from phasor.torch._options import rotary_tensors, with_contiguous_rows
 
 
@@ -33,8 +33,7 @@ class _Rotation(Recorded):
     def forward(ctx: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *how: Any) -> torch.Tensor:
         ctx.save_for_backward(cos, sin)
         ctx.pairing, ctx.transpose = how
-        with below_autograd():
-            return _rotate(x, cos, sin, *how)  # type: ignore[no-any-return]
+        return _rotate_now(x, cos, sin, *how)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -45,8 +44,7 @@ def _autograd(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *how: Any) 
     table = (cos, sin, *how)
     if records_gradient("apply_rotary", x, cos, sin):
         return _Rotation.call(x, *table)
-    with below_autograd():
-        return _rotate(x, *table)
+    return _rotate_now(x, *table)
 
 
 _rotate = define(
@@ -56,6 +54,7 @@ _rotate = define(
     fake=_fake,
     autograd=_autograd,
 )
+_rotate_now = direct(_rotate, _cpu)
 
 
 @with_names({"cos": "table", "sin": "table"})

@@ -12,7 +12,7 @@ from phasor._numbers import real
 from phasor._rotary import RotaryTable
 from phasor.torch._inputs import autocast, check_device, check_tensors, empty_like, empty_output
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
-from phasor.torch._library import Recorded, below_autograd, define, first_only, records_gradient
+from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import FLOATING, LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
 
 Tensors = tuple[torch.Tensor, ...]
@@ -24,13 +24,9 @@ _STREAMS = (
 
 
 def _streams(tensors: Tensors) -> Six:
-    """As the C++ functions take them: q and k with standard deviations, exp(log_sigma / 2)."""
-    q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma = (with_contiguous_rows(x) for x in tensors)
-    return q_mu, k_mu, v_mu, _sigma(q_log_sigma), _sigma(k_log_sigma), v_log_sigma
-
-
-def _sigma(log_sigma: torch.Tensor) -> torch.Tensor:
-    return (log_sigma.float() * 0.5).exp_().to(log_sigma.dtype)
+    """As the C++ functions take them."""
+    q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma = map(with_contiguous_rows, tensors)
+    return q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma
 
 
 def _forward_cpu(*arguments: Any) -> Tensors:
@@ -69,10 +65,9 @@ def _backward_cpu(*arguments: Any) -> Tensors:
     wanted, eps, options = arguments[13], arguments[14], Options(*arguments[15:])
     lowered = options.lowered(tensors[0].shape, tensors[1].shape[2])
     learned = LearnedGradients(options, lowered, wanted)
-    streams = _streams(tensors)
     gradients = _empty_like_all(tensors)
     grad_tau = _phasor.w2_attention_backward(
-        *streams,
+        *_streams(tensors),
         out_mu,
         out_log_sigma,
         lse,
@@ -85,8 +80,6 @@ def _backward_cpu(*arguments: Any) -> Tensors:
         **learned.arguments,
         **lowered,
     )
-    for gradient, sigma in zip(gradients[3:5], streams[3:5]):  # d sigma / d log_sigma = sigma / 2
-        gradient.copy_(gradient.float().mul_(sigma).mul_(0.5))
     return (*gradients, torch.full_like(tau, grad_tau), *learned.finish())
 
 
@@ -108,8 +101,7 @@ class _W2Attention(Recorded):
     @staticmethod
     def forward(ctx: Any, options: tuple[Any, ...], eps: float, with_weights: bool, *arguments: Any) -> Tensors:
         inputs = arguments[:7]
-        with below_autograd():
-            out_mu, out_log_sigma, lse, weights = _forward(*inputs, eps, True, with_weights, *options)
+        out_mu, out_log_sigma, lse, weights = _forward_now(*inputs, eps, True, with_weights, *options)
         ctx.saved = Saved(ctx, (*inputs, out_mu, out_log_sigma, lse), options)
         ctx.eps = eps
         ctx.mark_non_differentiable(weights)
@@ -131,13 +123,11 @@ def _forward_autograd(*arguments: Any) -> Any:
     learned = options[: len(LEARNED)]
     if records_gradient("w2_attention", *inputs, *options[:FLOATING]):
         return _W2Attention.call(options, eps, with_weights, *inputs, *learned)
-    with below_autograd():
-        return _forward(*inputs, eps, with_lse, with_weights, *options)
+    return _forward_now(*inputs, eps, with_lse, with_weights, *options)
 
 
 def _backward_autograd(*arguments: Any) -> Any:
-    with below_autograd():
-        gradients = _backward(*arguments)
+    gradients = _backward_now(*arguments)
     return first_only("w2_attention", gradients, arguments) if torch.is_grad_enabled() else gradients
 
 
@@ -159,6 +149,7 @@ _backward = define(
     fake=_backward_fake,
     autograd=_backward_autograd,
 )
+_forward_now, _backward_now = direct(_forward, _forward_cpu), direct(_backward, _backward_cpu)
 
 
 @with_argument_names
@@ -172,6 +163,7 @@ def w2_attention(
     *,
     tau: torch.Tensor | float = 1.0,
     eps: float = 1e-6,
+    scale: float | None = None,
     causal: bool = False,
     window: int | tuple[int | None, int | None] | None = None,
     query_offset: Any = None,
@@ -183,6 +175,8 @@ def w2_attention(
     alibi_slopes: torch.Tensor | None = None,
     q_rotary: RotaryTable | None = None,
     k_rotary: RotaryTable | None = None,
+    softcap: float = 0.0,
+    sinks: torch.Tensor | None = None,
     dropout: float = 0.0,
     seed: int | None = None,
     return_lse: bool = False,
@@ -197,17 +191,19 @@ def w2_attention(
 
     q_mu, q_log_sigma: [B, H, T, D]; k_mu, k_log_sigma: [B, G, S, D]; v_mu, v_log_sigma: [B, G, S, E].
     tau: a number, or a tensor of one element, which then gets a gradient.
+    scale: multiplies scores before they are capped; None is 1.
     The other options, copies, and what it works under: as phasor.torch.attention.
 
     Returns (out_mu, out_log_sigma), [B, H, T, E] each: the weighted means of v_mu and v_log_sigma; then lse and weights
     where asked for.
     """
-    named = {"q_mu": q_mu, "k_mu": k_mu, "v_mu": v_mu}
-    check_tensors(**named, q_log_sigma=q_log_sigma, k_log_sigma=k_log_sigma, v_log_sigma=v_log_sigma)
+    check_tensors(q_mu=q_mu, k_mu=k_mu, v_mu=v_mu)
+    check_tensors(q_log_sigma=q_log_sigma, k_log_sigma=k_log_sigma, v_log_sigma=v_log_sigma)
     streams: Tensors = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
     if torch.is_autocast_enabled("cpu"):
         streams = autocast(*streams)
     options = pack(
+        scale=scale,
         causal=causal,
         window=window,
         query_offset=query_offset,
@@ -219,6 +215,8 @@ def w2_attention(
         alibi_slopes=alibi_slopes,
         q_rotary=q_rotary,
         k_rotary=k_rotary,
+        softcap=softcap,
+        sinks=sinks,
         dropout=dropout,
         seed=seed,
     )
