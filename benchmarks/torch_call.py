@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 build/torch-venv/bin/python benchmarks/torch_call.py
 
-Prints microseconds of processor time a call, the least of 16 runs; the C++ function's own time is on the first line. A
+Prints microseconds of processor time a call, the least of 16 runs; the C++ functions' own times are on the first lines. A
 step is a call and the backward pass by torch.autograd.grad, which for torch's own multiplication takes what the last
 line says.
 """
@@ -40,6 +40,8 @@ def main() -> None:
     sdpa = torch.nn.functional.scaled_dot_product_attention
     measure("C++ forward", lambda: _phasor.attention_forward(x, x, x, out, lse, None))
     measure("C++ backward", lambda: _phasor.attention_backward(x, x, x, out, lse, x, None, *gradients))
+    w2 = _phasor.w2_attention_forward
+    measure("C++ W2 forward", lambda: w2(x, x, x, x, x, x, out, gradients[0], None, None))
     measure("attention", lambda: phasor.torch.attention(x, x, x))
     measure("attention, causal, rotated", lambda: phasor.torch.attention(x, x, x, **rotated))
     measure("attention, recording gradients", lambda: phasor.torch.attention(q, k, v))

@@ -14,7 +14,12 @@ ATLAS = {
     "scalings": ["scaling-ratios", "scaling-wavelengths"],
     "bias": ["alibi-lines", "t5-buckets"],
 }
-REPORT = {"report": ["score-by-length", "score-by-position"]}
+# attention-N: the maps of the N-th encoding of the default list: none, rope and w2-rope are 0, 3 and 8.
+REPORT = {
+    "report": ["score-by-length", "score-by-position"],
+    "order": ["attention-0", "attention-3"],
+    "gaussians": ["attention-3", "attention-8"],
+}
 
 # Only these, in this order.
 SHOW = """
@@ -23,6 +28,8 @@ SHOW = """
   row.style = 'display: grid; grid-template-columns: 1fr 1fr; gap: 16px; padding: 12px; width: 1040px';
   row.append(...ids.map(id => document.getElementById(id)));
   row.querySelectorAll('details').forEach(details => details.remove());
+  // Of the maps of four heads a layer, those of two.
+  row.querySelectorAll('.maps > :nth-child(4n), .maps > :nth-child(4n + 3)').forEach(map => map.remove());
   row.querySelectorAll('figure').forEach(figure => { figure.style.margin = 0 });
   document.body.replaceChildren(row);
   document.body.style = 'margin: 0; max-width: none; padding: 0';
