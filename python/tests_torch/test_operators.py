@@ -251,3 +251,26 @@ def test_tables_of_numpy():
     out = phasor.torch.attention(q, q, q, relative_bias=learned)
     torch.testing.assert_close(out, phasor.torch.attention(q, q, q, relative_bias=table))
     out.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_torch_defaults_do_not_matter(dtype):
+    """Another default type or device than the usual one, as users of double or of a GPU set it."""
+    slopes = torch.ones(H, requires_grad=True)
+    x = normal(B, H, T, D)
+    options = {"alibi_slopes": slopes, "key_lengths": [T, 3], "dropout": 0.1, "seed": 3}
+
+    def results():
+        out = phasor.torch.attention(x, x, x, **options)
+        out_mu, out_log_sigma = phasor.torch.w2_attention(x, x, x, x, x, x, **options)
+        return out, out_mu, *torch.autograd.grad((out + out_mu + out_log_sigma).sum(), (x, slopes))
+
+    expected = results()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"):
+            given = results()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for ours, usual in zip(given, expected):
+        assert torch.equal(ours, usual)

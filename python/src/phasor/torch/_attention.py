@@ -9,7 +9,7 @@ import torch
 from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_tensors, empty_like, empty_output
+from phasor.torch._inputs import autocast, check_tensors, empty_float32, empty_like, empty_output
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import (
     Recorded,
@@ -30,8 +30,8 @@ def _forward_cpu(
     keys = k.shape[2]
     lowered = Options(*options).lowered(q.shape, keys)
     out = empty_output(q, v)
-    lse = torch.empty((batch, heads, queries) if with_lse else 0)
-    weights = torch.empty((batch, heads, queries, keys) if with_weights else 0)
+    lse = empty_float32((batch, heads, queries) if with_lse else 0)
+    weights = empty_float32((batch, heads, queries, keys) if with_weights else 0)
     _phasor.attention_forward(
         with_contiguous_rows(q),
         with_contiguous_rows(k),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 
@@ -42,6 +44,11 @@ def empty_like(x: torch.Tensor) -> torch.Tensor:
     if x.stride(-1) == 1:
         return torch.empty_like(x)
     return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def empty_float32(shape: Sequence[int] | int) -> torch.Tensor:
+    """Memory for the kernel, whatever torch's default type and device are."""
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def empty_output(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

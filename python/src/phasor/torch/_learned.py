@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from phasor._biases import alibi_gradient
+from phasor.torch._inputs import empty_float32
 from phasor.torch._options import LEARNED, Options
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ class LearnedGradients:
     def __init__(self, options: Options, lowered: _phasor.Options, wanted: Sequence[bool]) -> None:
         self._slopes = options.alibi_slopes if wanted[3] else None
         self._first_distance = lowered.get("first_distance", 0)
-        self._memory = [torch.empty(0) for _ in LEARNED]
+        self._memory = [empty_float32(0) for _ in LEARNED]
         self.arguments: Any = {}  # of the C++ function: grad_mask, ...
         tables: Any = lowered
         if True in wanted:
             for i, name in enumerate(LEARNED):
                 if wanted[i]:
                     table = "relative_bias" if name == "alibi_slopes" else name
-                    self._memory[i] = self.arguments["grad_" + table] = torch.empty(tuple(tables[table].shape))
+                    self._memory[i] = self.arguments["grad_" + table] = empty_float32(tuple(tables[table].shape))
 
     def finish(self) -> list[torch.Tensor]:
         """In the order of LEARNED, empty where not wanted; that of a table of slopes becomes the slopes' own."""

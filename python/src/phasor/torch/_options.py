@@ -208,9 +208,9 @@ def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
         check_device(name, numbers)
         return numbers
     if isinstance(numbers, (int, torch.SymInt)):
-        return torch.full((1,), numbers, dtype=torch.int64)
+        return torch.full((1,), numbers, dtype=torch.int64, device="cpu")
     try:
-        return torch.as_tensor(numbers)
+        return torch.as_tensor(numbers, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{name}: {numbers!r}, expected whole numbers") from None
 
@@ -218,7 +218,7 @@ def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
 def _drawn(seed: Any) -> torch.Tensor:
     """A given seed, or one from torch's generator."""
     if seed is None:
-        return torch.randint(2**63 - 1, (1,))
+        return torch.randint(2**63 - 1, (1,), device="cpu")
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise TypeError(f"seed: {seed!r}, expected a whole number of 64 bits, 0 or more")
-    return torch.full((1,), seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64)
+    return torch.full((1,), seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")

@@ -10,7 +10,7 @@ from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._numbers import real
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_device, check_tensors, empty_like, empty_output
+from phasor.torch._inputs import autocast, check_device, check_tensors, empty_float32, empty_like, empty_output
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import FLOATING, LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
@@ -35,8 +35,8 @@ def _forward_cpu(*arguments: Any) -> Tensors:
     batch, heads, queries, _ = q.shape
     lowered = Options(*options).lowered(q.shape, k.shape[2])
     out_mu, out_log_sigma = empty_output(q, v), empty_output(q, v)
-    lse = torch.empty((batch, heads, queries) if with_lse else 0)
-    weights = torch.empty((batch, heads, queries, k.shape[2]) if with_weights else 0)
+    lse = empty_float32((batch, heads, queries) if with_lse else 0)
+    weights = empty_float32((batch, heads, queries, k.shape[2]) if with_weights else 0)
     _phasor.w2_attention_forward(
         *_streams(tensors),
         out_mu,
@@ -230,7 +230,7 @@ def w2_attention(
 
 def _temperature(tau: torch.Tensor | float) -> torch.Tensor:
     if not isinstance(tau, torch.Tensor):
-        return torch.full((), real(tau, "tau"), dtype=torch.float64)
+        return torch.full((), real(tau, "tau"), dtype=torch.float64, device="cpu")
     check_device("tau", tau)
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(f"tau: shape {list(tau.shape)} of {tau.dtype}, expected one floating-point number")
