@@ -152,8 +152,7 @@ def _distances(options: _phasor.Options, queries: int, keys: int) -> tuple[int, 
     """First and last distance, key minus query, that any query of the call may see."""
     lengths = [(queries, keys)]
     if "query_starts" in options:
-        query_starts, key_starts = np.asarray(options["query_starts"]), np.asarray(options["key_starts"])
-        lengths = list(zip(np.diff(query_starts).tolist(), np.diff(key_starts).tolist()))
+        lengths = list(zip(_lengths(options["query_starts"]), _lengths(options["key_starts"])))
     given: Any = options.get("query_offsets")
     if given is None:
         first = min((1 - s for _, s in lengths), default=0)
@@ -168,6 +167,14 @@ def _distances(options: _phasor.Options, queries: int, keys: int) -> tuple[int, 
     if options.get("causal"):
         last = min(last, 0)
     return first, max(first, last)
+
+
+def _lengths(starts: Any) -> list[int]:
+    """Of the sequences that begin there."""
+    array = np.asarray(starts)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"cumulative_lengths: {starts!r}, expected a list of whole numbers")
+    return np.diff(array).tolist()  # type: ignore[no-any-return]
 
 
 def _add_rotation(options: _phasor.Options, q_rotary: Any, k_rotary: Any) -> None:
