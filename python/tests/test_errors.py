@@ -58,7 +58,7 @@ CASES = [
     ({"cumulative_lengths": []}, ValueError, "cumulative_lengths: no numbers"),
     ({"cumulative_lengths": ([0, 3], [])}, ValueError, "cumulative_lengths: no numbers"),
     ({"cumulative_lengths": [0, 3]}, ValueError, "cumulative_lengths: given with q of shape"),
-    ({"cumulative_lengths": "ab", "alibi_slopes": phasor.alibi_slopes(4)}, TypeError, "cumulative_lengths: 'ab', expected a list"),
+    ({"cumulative_lengths": "ab", "alibi_slopes": normal(H)}, TypeError, "cumulative_lengths: 'ab', expected a list"),
     ({"mask": np.ones((T, S), np.float64)}, TypeError, "mask: float64, expected float32"),
     ({"mask": np.ones(S, bool)}, ValueError, "mask: shape [5], expected 2 to 4 dimensions"),
     ({"mask": np.ones((T, S + 1), bool)}, ValueError, "mask: shape [1, 1, 3, 6]"),
