@@ -21,18 +21,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 int64_t PanelColumns() { return kPanel; }
 
-// Rows are fetched ahead: they lie too far apart for the processor to guess the next.
 HWY_INLINE void CopyToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
-  constexpr size_t kAhead = 8, kLine = 64 / sizeof(float);
-  const FloatTag d;
-  for (size_t k = 0; k < steps; k++, from += stride, panel += kPanel) {
-    for (size_t i = 0; i < kPanel; i += kLine) __builtin_prefetch(from + kAhead * stride + i);
-    if (count == kPanel) {
-      for (size_t i = 0; i < kPanel; i += kLanes) hn::StoreU(hn::LoadU(d, from + i), d, panel + i);
-    } else {
-      std::memcpy(panel, from, count * sizeof(float));
-      std::fill_n(panel + count, kPanel - count, 0.0f);
-    }
+  for (size_t k = 0; k < steps; k++) {
+    std::memcpy(panel + k * kPanel, from + k * stride, count * sizeof(float));
+    std::fill_n(panel + k * kPanel + count, kPanel - count, 0.0f);
   }
 }
 
