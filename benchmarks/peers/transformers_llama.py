@@ -87,7 +87,7 @@ def main():
     progress.clear()
     text = (f"{compare.cpu_name()}, {options.threads} threads, {compare.datetime.date.today()}. transformers "
             f"{transformers.__version__}, torch {torch.__version__.split('+')[0]}.\nRounds: {options.rounds}. Times are "
-            f"best (median) of all calls.\n\n{compare.table(rows)}")
+            f"best (median) of all calls.\n\n{compare.table_of_times(rows)}")
     print(text)
     if options.write:
         compare.write_page(text, "transformers")
