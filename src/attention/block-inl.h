@@ -50,8 +50,9 @@ inline StagedRows ReadQueries(const detail::AnyView& x, const detail::QueryBlock
     const float* rows = &x.as<const float>()(block.sequence->batch, block.head, block.first, 0);
     return {rows, static_cast<size_t>(x.strides[2]), channels};
   }
-  const size_t stride = WholeSquares(channels);
-  std::fill_n(buffer, WholePanels(block.count) * stride, 0.0f);
+  const size_t stride = WholeSquares(channels), count = static_cast<size_t>(block.count);
+  const size_t filled = stride == channels ? count : 0;  // rows that will be overwritten whole
+  std::fill_n(buffer + filled * stride, (WholePanels(block.count) - filled) * stride, 0.0f);
   detail::read_rows(x, block.sequence->batch, block.head, block.first, block.count, rotation, buffer,
                     static_cast<int64_t>(stride));
   return {buffer, stride, channels};
@@ -161,7 +162,7 @@ inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_R
     const FloatVec base_v = hn::LoadU(d, base + v);
     for (size_t i = 0; i < rows; i++) {
       float* at = tile + i * kPanel + v;
-      hn::StoreU(Exp2(d, hn::Sub(hn::LoadU(d, at), base_v)), d, at);
+      hn::StoreU(SoftmaxExp2(d, hn::Sub(hn::LoadU(d, at), base_v)), d, at);
     }
   }
 }

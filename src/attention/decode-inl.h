@@ -135,10 +135,10 @@ inline HWY_NOINLINE float SoftmaxRow(size_t keys, float* HWY_RESTRICT row, float
   for (size_t j = 0; j < keys; j += kLanes) largest = hn::Max(largest, hn::LoadU(d, row + j));
   const float now = std::max(max, hn::GetLane(hn::MaxOfLanes(d, largest)));
   const float shift = now == -detail::kInfinity ? 0.0f : now;
-  const float factor = hn::GetLane(Exp2(d, hn::Set(d, max - shift)));
+  const float factor = hn::GetLane(SoftmaxExp2(d, hn::Set(d, max - shift)));
   FloatVec total = hn::Zero(d);
   for (size_t j = 0; j < keys; j += kLanes) {
-    const FloatVec weight = Exp2(d, hn::Sub(hn::LoadU(d, row + j), hn::Set(d, shift)));
+    const FloatVec weight = SoftmaxExp2(d, hn::Sub(hn::LoadU(d, row + j), hn::Set(d, shift)));
     total = hn::Add(total, weight);
     hn::StoreU(weight, d, row + j);
   }

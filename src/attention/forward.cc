@@ -45,17 +45,27 @@ HWY_NOINLINE void SoftmaxStep(size_t vectors, size_t rows, float* HWY_RESTRICT t
   for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
     const FloatVec before = hn::LoadU(d, lanes.max + v), now = hn::Max(before, LargestRow(rows, tile + v));
     const FloatVec max = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, -detail::kInfinity)), now);
-    const FloatVec factor = Exp2(d, hn::Sub(before, max));
+    const FloatVec factor = SoftmaxExp2(d, hn::Sub(before, max));
     hn::StoreU(now, d, lanes.max + v);
     hn::StoreU(factor, d, lanes.factor + v);
     FloatVec sum = hn::Zero(d);
     for (size_t i = 0; i < rows; i++) {
       float* at = tile + i * kPanel + v;
-      const FloatVec weight = Exp2(d, hn::Sub(hn::LoadU(d, at), max));
+      const FloatVec weight = SoftmaxExp2(d, hn::Sub(hn::LoadU(d, at), max));
       sum = hn::Add(sum, weight);
       hn::StoreU(weight, d, at);
     }
     hn::StoreU(hn::MulAdd(factor, hn::LoadU(d, lanes.sum + v), sum), d, lanes.sum + v);
+  }
+}
+
+// factor = 1 / sum, or 0 where no key was seen.
+HWY_INLINE void InvertSums(const float* HWY_RESTRICT sum, float* HWY_RESTRICT factor) {
+  const FloatTag d;
+  for (size_t v = 0; v < kPanel; v += kLanes) {
+    const FloatVec total = hn::LoadU(d, sum + v);
+    const FloatVec inverse = hn::Div(hn::Set(d, 1.0f), total);
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(total, hn::Zero(d)), inverse), d, factor + v);
   }
 }
 
@@ -75,10 +85,8 @@ class ForwardBlock {
         value_stride_(WholeSquares(value_channels_)),
         streams_(call_.second_v ? 2 : 1) {
     scoring_.ahead = &ahead_;
-    float* buffer = TakeRows(arena_, block.count, call_.channels);
     query_panels_ = TakeRows(arena_, block.count, call_.channels);
-    RowsToPanels(ReadQueries(call_.q, block, call_.options.rotate_q, buffer), block.count, QueryFactor(call_),
-                 query_panels_);
+    StageQueries(TakeRows(arena_, kPanel, call_.channels));
     const size_t lanes = WholePanels(block.count);
     out_panels_ = arena_.take(lanes * value_stride_ * streams_);
     max_ = arena_.take(lanes), sum_ = arena_.take(lanes), factor_ = arena_.take(lanes);
@@ -98,6 +106,17 @@ class ForwardBlock {
  private:
   using AddRows = void(size_t, size_t, size_t, const float*, size_t, const float* HWY_RESTRICT,
                        const float* HWY_RESTRICT, float* HWY_RESTRICT, detail::RowsAhead*);
+
+  // A panel at a time, so that whole panels are read where they lie also when the last is not whole.
+  void StageQueries(float* buffer) const {
+    detail::QueryBlock part = block_;
+    for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
+      const QueryPanel panel = PanelAt(first);
+      part.first = panel.first_query, part.count = static_cast<int64_t>(panel.count);
+      const StagedRows rows = ReadQueries(call_.q, part, call_.options.rotate_q, buffer);
+      RowsToPanels(rows, part.count, QueryFactor(call_), query_panels_ + first * rows.panel_rows());
+    }
+  }
 
   // The rows of the output, then what the next block reads, as far as it reads anything new.
   void LookAhead(const detail::QueryBlock* next) {
@@ -174,7 +193,10 @@ class ForwardBlock {
 
   // Divides by the sums, the sink's share included, and stores out and log-sum-exp.
   void Finish(const QueryPanel& panel) {
-    for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
+    if (call_.options.sinks.empty() && !forward_.output->lse.data)
+      InvertSums(sum_ + LaneOf(panel), factor_ + LaneOf(panel));
+    else
+      for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
     for (size_t stream = 0; stream < streams_; stream++)
       StoreRows(panel, OutOf(panel, stream), stream == 0 ? forward_.output->out : forward_.output->second_out);
   }
@@ -195,7 +217,6 @@ class ForwardBlock {
   void FinishLane(const QueryPanel& panel, size_t lane) {
     const detail::SoftmaxEnd end = detail::end_softmax(call_, block_.head, max_[lane], sum_[lane]);
     factor_[lane] = end.factor;
-    if (max_[lane] == -detail::kInfinity) max_[lane] = 0.0f;  // all its scores are -infinity: stay so
     const size_t z = lane - LaneOf(panel);
     if (forward_.output->lse.data && z < panel.count)
       forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
@@ -209,6 +230,7 @@ class ForwardBlock {
     for (int64_t i = 0; i < block_.count; i++)
       std::fill_n(&weights(b, block_.head, block_.first + i, 0), call_.keys, 0.0f);
     float* rows_of_panel = arena_.take(kPanel * kMostKeys);
+    std::replace(max_, max_ + WholePanels(block_.count), -detail::kInfinity, 0.0f);  // scores of -infinity stay so
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin;
       Scores(scoring_, panel, keys, seen, tile_, nullptr);

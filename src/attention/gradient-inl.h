@@ -131,7 +131,7 @@ inline HWY_NOINLINE void AddOuterProduct(size_t rows, size_t channels, const Pan
                                          const float* HWY_RESTRICT strips, float* HWY_RESTRICT gradient,
                                          size_t stride) {
   const size_t strip_size = tiles.panels * kPanel * kPanel;
-  ForEachTile(rows, [&]<size_t R>(size_t row) PHASOR_TILE_LAMBDA {
+  ForEachTile<kVectors>(rows, [&]<size_t R>(size_t row) PHASOR_TILE_LAMBDA {
     size_t begin = 0, end = tiles.panels;  // the panels that see one of these keys; they follow each other
     while (begin < end && (tiles.seen[begin].begin >= row + R || tiles.seen[begin].end <= row)) begin++;
     while (begin < end && (tiles.seen[end - 1].begin >= row + R || tiles.seen[end - 1].end <= row)) end--;

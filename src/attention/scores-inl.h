@@ -229,21 +229,26 @@ inline HWY_NOINLINE void AddMasks(const Scoring& scoring, const QueryPanel& pane
   }
 }
 
-// Hides row i (key `key`) from the lanes that do not see it: lane z stands at p = position + z and sees the key if
-// p - left < key < p + right.
-HWY_INLINE void HideFromLanes(const Scoring& scoring, const QueryPanel& panel, int64_t key, float* HWY_RESTRICT row) {
+// Hides rows (keys `first` .. first + rows - 1) from the lanes that do not see them: lane z stands at p = position + z
+// and sees key j if p - left < j < p + right.
+inline HWY_NOINLINE void HideFromLanes(const Scoring& scoring, const QueryPanel& panel, int64_t first, size_t rows,
+                                       float* HWY_RESTRICT tile) {
   const FloatTag d;
-  const int64_t distance = key - panel.position;
-  const auto bound = [](int64_t x) {  // lanes are few: anything further is out of reach
-    return static_cast<float>(std::clamp<int64_t>(x, -1, static_cast<int64_t>(kPanel)));
+  const int64_t distance = first - panel.position;
+  const auto bound = [&](int64_t x) {  // of row 0, others follow in steps of 1; anything further is out of reach
+    return static_cast<float>(std::clamp(x, -1 - static_cast<int64_t>(rows), static_cast<int64_t>(kPanel)));
   };
-  const FloatVec above = hn::Set(d, bound(distance - scoring.call->right));
-  const FloatVec below = hn::Set(d, bound(distance + scoring.call->left));
-  const FloatVec hidden = hn::Set(d, -detail::kInfinity);
-  for (size_t v = 0; v < panel.vectors; v++) {
-    const FloatVec lane = hn::Iota(d, static_cast<float>(v * kLanes));
-    const auto seen = hn::And(hn::Gt(lane, above), hn::Lt(lane, below));
-    hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, row + v * kLanes), hidden), d, row + v * kLanes);
+  const FloatVec one = hn::Set(d, 1.0f), hidden = hn::Set(d, -detail::kInfinity);
+  for (size_t v = 0; v < panel.vectors * kLanes; v += kLanes) {
+    const FloatVec lane = hn::Iota(d, static_cast<float>(v));
+    FloatVec above = hn::Set(d, bound(distance - scoring.call->right));
+    FloatVec below = hn::Set(d, bound(distance + scoring.call->left));
+    for (size_t i = 0; i < rows; i++) {
+      float* at = tile + i * kPanel + v;
+      const auto seen = hn::And(hn::Gt(lane, above), hn::Lt(lane, below));
+      hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, at), hidden), d, at);
+      above = hn::Add(above, one), below = hn::Add(below, one);
+    }
   }
 }
 
@@ -285,10 +290,9 @@ inline void Scores(const Scoring& scoring, const QueryPanel& panel, const KeyBlo
     BiasedRowDots(scoring, panel, keys, seen, tile);
   if (cap > 0) Softcap(panel.vectors, rows, cap, RowBias(scoring, panel, first, 0), tile, tanh_tile);
   if (HasMasks(call)) AddMasks(scoring, panel, first, rows, tile);
-  for (size_t i = seen.begin; i < seen.all_begin; i++)
-    HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(i), tile + (i - seen.begin) * kPanel);
-  for (size_t i = seen.all_end; i < seen.end; i++)
-    HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(i), tile + (i - seen.begin) * kPanel);
+  HideFromLanes(scoring, panel, first, seen.all_begin - seen.begin, tile);
+  HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(seen.all_end), seen.end - seen.all_end,
+                tile + (seen.all_end - seen.begin) * kPanel);
   if (scoring.key_bias)
     for (size_t i = 0; i < rows; i++)
       if (scoring.key_bias[first + static_cast<int64_t>(i)] == -detail::kInfinity) HideRow(tile + i * kPanel);

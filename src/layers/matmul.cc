@@ -125,7 +125,7 @@ HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::Matmul
   Bias bias;
   if (job.bias && first) std::memcpy(bias.lanes, job.bias + column, count * sizeof(float));
   float* c = job.c.data + block.first_row * job.c.strides[0] + column;
-  ForEachTile(static_cast<size_t>(block.rows), [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
+  ForEachTile<kVectors>(static_cast<size_t>(block.rows), [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
     FetchTile(c + (i + R) * stride, stride);
     if (count == kPanel)
       MultiplyTile<R>(rows_from(i), depth, panel, bias.lanes, adds, c + i * stride, stride);

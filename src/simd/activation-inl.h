@@ -56,15 +56,8 @@ HWY_INLINE Activated<V> GeluErf(D d, V x) {
   const V e =
       Exp(d, hn::Mul(minus_half, hn::Mul(cut, cut)), hn::Mul(minus_half, hn::Mul(hn::Sub(a, cut), hn::Add(a, cut))));
   const V q = hn::Div(one, hn::MulAdd(hn::Set(d, 0.35f), a, one)), s = hn::Sub(q, hn::Set(d, 0.5f));
-  V p = hn::Set(d, -0.0292683933f);
-  p = hn::MulAdd(p, s, hn::Set(d, 0.0275267344f));
-  p = hn::MulAdd(p, s, hn::Set(d, 0.0441497527f));
-  p = hn::MulAdd(p, s, hn::Set(d, -0.0561646894f));
-  p = hn::MulAdd(p, s, hn::Set(d, -0.0817344412f));
-  p = hn::MulAdd(p, s, hn::Set(d, 0.0818721801f));
-  p = hn::MulAdd(p, s, hn::Set(d, 0.284395486f));
-  p = hn::MulAdd(p, s, hn::Set(d, 0.34299159f));
-  p = hn::MulAdd(p, s, hn::Set(d, 0.253244281f));
+  const V p = Polynomial(d, s, -0.0292683933f, 0.0275267344f, 0.0441497527f, -0.0561646894f, -0.0817344412f,
+                         0.0818721801f, 0.284395486f, 0.34299159f, 0.253244281f);
   const V below = hn::Mul(hn::Mul(e, q), p);
   const V distribution = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, hn::Sub(one, below));
   const V density = hn::Mul(e, hn::Set(d, 0.39894228f));  // 1 / sqrt(2 pi)

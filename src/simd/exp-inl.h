@@ -28,7 +28,11 @@ HWY_INLINE V Exp(D d, V high, V low) {
   const V r = hn::Add(hn::NegMulAdd(n, hn::Set(d, kLn2High), high), hn::NegMulAdd(n, hn::Set(d, kLn2Low), low));
   // Below the least exponent r is not a remainder; the result is p * 0, so p must only stay finite.
   const V remainder = AtLeast(d, hn::Set(d, -1.0f), r);
-  return Exp2OfParts(d, shifted, hn::Mul(remainder, hn::Set(d, kLog2E)));
+  const V f = hn::Mul(remainder, hn::Set(d, kLog2E));
+  constexpr float s = kExp2Scale;  // minimax for 2^f, |f| <= 1/2
+  const V p = Polynomial(d, f, s * 0.000153458124f, s * 0.00133999309f, s * 0.00961848907f, s * 0.0555032864f,
+                         s * 0.240226462f, s * 0.693147182f, s);
+  return TimesPowerOfTwo(d, p, shifted);
 }
 
 template <class D, class V = hn::Vec<D>>

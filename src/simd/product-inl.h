@@ -34,15 +34,16 @@ constexpr size_t kVectors = 2;
 #endif
 constexpr size_t kPanel = kVectors * kLanes;
 
-// a(i, k) = data[i * row + k]. Two pointers and the multiples 0, 1, 2 of the row reach six rows without a register for
-// each.
+// a(i, k) = data[i * row + k]. A pointer for three rows, and the multiples 0, 1, 2 of the row, reach all rows without a
+// register for each.
 class ByRows {
  public:
-  HWY_INLINE ByRows(const float* data, size_t row) : bases_{data, data + 3 * row}, row_(row) {}
+  HWY_INLINE ByRows(const float* data, size_t row)
+      : bases_{data, data + 3 * row, data + 6 * row, data + 9 * row}, row_(row) {}
   HWY_INLINE float operator()(size_t i, size_t k) const { return bases_[i / 3][(i % 3) * row_ + k]; }
 
  private:
-  const float* HWY_RESTRICT bases_[2];
+  const float* HWY_RESTRICT bases_[4];
   size_t row_;
 };
 
@@ -71,7 +72,7 @@ HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, A a, const float* HWY
     FloatVec bk[N];
 #pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) bk[v] = hn::LoadU(d, b + k * b_step + v * kLanes);
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (size_t i = 0; i < R; i++) {
       const FloatVec aik = hn::Set(d, a(i, k));
 #pragma GCC unroll 4
@@ -83,7 +84,7 @@ HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, A a, const float* HWY
 // tile.c[i] = row(i, v) for all rows and vectors; write(i, v, tile.c[i][v]) for all.
 template <size_t R, size_t N, class Row>
 HWY_INLINE void FillTile(Tile<R, N>& tile, const Row& row) {
-#pragma GCC unroll 6
+#pragma GCC unroll 12
   for (size_t i = 0; i < R; i++)
 #pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) tile.c[i][v] = row(i, v);
@@ -92,16 +93,19 @@ HWY_INLINE void FillTile(Tile<R, N>& tile, const Row& row) {
 template <size_t R, size_t N>
 HWY_INLINE void StoreTile(const Tile<R, N>& tile, float* HWY_RESTRICT to, size_t stride) {
   const FloatTag d;
-#pragma GCC unroll 6
+#pragma GCC unroll 12
   for (size_t i = 0; i < R; i++)
 #pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) hn::StoreU(tile.c[i][v], d, to + i * stride + v * kLanes);
 }
 
-// Calls body.operator()<R>(first row) for tiles that cover `rows` rows, largest first.
-template <class Body>
+// Calls body.operator()<R>(first row) for tiles that cover `rows` rows, largest first. Of one vector, six rows are too
+// few sums to keep two pipes of four cycles busy.
+template <size_t N, class Body>
 HWY_INLINE void ForEachTile(size_t rows, const Body& body) {
   size_t i = 0;
+  if constexpr (N == 1)
+    for (; i + 2 * kTileRows <= rows; i += 2 * kTileRows) body.template operator()<2 * kTileRows>(i);
   for (; i + kTileRows <= rows; i += kTileRows) body.template operator()<kTileRows>(i);
   if (i + 4 <= rows) body.template operator()<4>(i), i += 4;
   if (i + 2 <= rows) body.template operator()<2>(i), i += 2;
@@ -125,7 +129,7 @@ template <class From, class Start>
 HWY_INLINE void PanelProduct(size_t vectors, size_t rows, size_t steps, const From& a_from, const float* HWY_RESTRICT b,
                              float* HWY_RESTRICT c, const Start& start) {
   WithVectors(vectors, [&]<size_t N>() PHASOR_TILE_LAMBDA {
-    ForEachTile(rows, [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
+    ForEachTile<N>(rows, [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
       Tile<R, N> tile;
       FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return start(i + r, v); });
       Accumulate(tile, steps, a_from(i), b, kPanel);

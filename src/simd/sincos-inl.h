@@ -7,7 +7,7 @@
 #define PHASOR_SIMD_SINCOS_INL_H_
 #endif
 
-#include <hwy/highway.h>
+#include "simd/polynomial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -35,19 +35,9 @@ HWY_INLINE void CosSin(D d, V angle, V& cosine, V& sine) {
 
   // Taylor series; the terms left out are below 1e-11 (sine) and 1e-12 (cosine).
   const V z = hn::Mul(r, r);
-  V s = hn::Set(d, -1.0 / 39916800.0);
-  s = hn::MulAdd(s, z, hn::Set(d, 1.0 / 362880.0));
-  s = hn::MulAdd(s, z, hn::Set(d, -1.0 / 5040.0));
-  s = hn::MulAdd(s, z, hn::Set(d, 1.0 / 120.0));
-  s = hn::MulAdd(s, z, hn::Set(d, -1.0 / 6.0));
-  s = hn::MulAdd(hn::Mul(s, z), r, r);
-  V c = hn::Set(d, 1.0 / 479001600.0);
-  c = hn::MulAdd(c, z, hn::Set(d, -1.0 / 3628800.0));
-  c = hn::MulAdd(c, z, hn::Set(d, 1.0 / 40320.0));
-  c = hn::MulAdd(c, z, hn::Set(d, -1.0 / 720.0));
-  c = hn::MulAdd(c, z, hn::Set(d, 1.0 / 24.0));
-  c = hn::MulAdd(c, z, hn::Set(d, -0.5));
-  c = hn::MulAdd(c, z, hn::Set(d, 1.0));
+  const V sine_terms = Polynomial(d, z, -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
+  const V s = hn::MulAdd(hn::Mul(sine_terms, z), r, r);
+  const V c = Polynomial(d, z, 1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5, 1.0);
 
   // An odd quarter turn exchanges the two; bit 1 of n is the sine's sign, bit 1 of n + 1 the cosine's.
   const auto odd = hn::RebindMask(d, hn::TestBit(quadrant, hn::Set(du, 1)));
