@@ -55,6 +55,20 @@ void PackPanels(const detail::MatmulJob& job, int64_t first_column, int64_t colu
   }
 }
 
+// Up to kTileRows floats, in one move where vectors allow it.
+HWY_INLINE void CopyFew(const float* HWY_RESTRICT from, size_t count, float* HWY_RESTRICT to) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  const hn::FixedTag<float, 8> d;
+  const auto mask = hn::FirstN(d, count);
+  hn::BlendedStore(hn::MaskedLoad(mask, d, from), mask, d, to);
+#else
+  if (count == kTileRows)
+    std::memcpy(to, from, kTileRows * sizeof(float));
+  else
+    std::memcpy(to, from, count * sizeof(float));
+#endif
+}
+
 // Rows of a that is stored by columns. A few steps at a time, so that lines of the tiles are written whole; those after
 // them are fetched meanwhile, since they lie too far apart for the processor to guess.
 void PackTiles(const detail::MatmulJob& job, int64_t first_row, int64_t rows, const detail::PackedOperand& to) {
@@ -68,10 +82,7 @@ void PackTiles(const detail::MatmulJob& job, int64_t first_row, int64_t rows, co
       const int64_t count = HWY_MIN(kFew, to.steps.count - few);
       for (int64_t k = 0; k < count; k++) {
         __builtin_prefetch(from + (k + kFew) * stride);
-        if (i + tile_rows <= rows)
-          std::memcpy(tile + k * tile_rows, from + k * stride, kTileRows * sizeof(float));
-        else
-          std::memcpy(tile + k * tile_rows, from + k * stride, static_cast<size_t>(rows - i) * sizeof(float));
+        CopyFew(from + k * stride, static_cast<size_t>(HWY_MIN(tile_rows, rows - i)), tile + k * tile_rows);
       }
     }
 }
@@ -84,7 +95,7 @@ struct Bias {
 // Asks for the tile that comes next, which may be none: it is loaded and stored at once.
 HWY_INLINE void FetchTile(const float* c, size_t stride) {
   for (size_t r = 0; r < kTileRows; r++)
-    for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + r * stride + v * kLanes, 1, 2);
+    for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + r * stride + v * kLanes, 0, 2);
 }
 
 // R rows of c by one panel of columns.
@@ -229,8 +240,10 @@ constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256, kTasksOfAThread = 
 constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
-// Floats of b that are packed at once for all tasks.
-constexpr std::int64_t kSharedFloats = std::int64_t{1} << 22;
+
+// Floats of b, and at least kMatmulDepth steps, that are packed at once for all tasks. Where b is a batch, stored for a
+// gradient of weights, no more than these steps: it is large, and what is packed should still be in cache when used.
+constexpr std::int64_t kSharedFloats = std::int64_t{1} << 20;
 
 std::int64_t parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
@@ -284,7 +297,9 @@ class PackedProduct {
   void run() const {
     if (!shares_b_) return multiply({0, job_.depth()}, {});
     const std::int64_t columns = parts(job_.c.shape[1], panel_) * panel_;
-    for_each_part({0, job_.depth()}, std::max(kSharedFloats / columns, kMatmulDepth), [&](const MatmulSteps& steps) {
+    const std::int64_t wanted = packs_a_ ? 1 : kSharedFloats / columns / kMatmulDepth;
+    const std::int64_t most = std::max(wanted, std::int64_t{1}) * kMatmulDepth;
+    for_each_part({0, job_.depth()}, most, [&](const MatmulSteps& steps) {
       const PackedOperand b{Arena::begin_shared().take(static_cast<std::size_t>(columns * steps.count)), 0, steps};
       const std::int64_t width = kBlockColumns;
       parallel_for(parts(columns, width), [&](std::int64_t i) {

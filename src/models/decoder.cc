@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "phasor/core/parallel.h"
 #include "phasor/layers/linear.h"
 #include "phasor/layers/positions.h"
 
@@ -117,7 +118,9 @@ std::int64_t Decoder::parameter_count() {
 }
 
 void Decoder::clear_gradients() {
-  for (const NamedWeight& each : weights()) each.weight->clear_gradient();
+  const std::vector<NamedWeight> all = weights();
+  parallel_for(static_cast<std::int64_t>(all.size()),
+               [&](std::int64_t i) { all[static_cast<std::size_t>(i)].weight->clear_gradient(); });
 }
 
 void Decoder::set_encoding(const EncodingConfig& encoding) {
