@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 #include <vector>
+
+#include "phasor/core/memory.h"
 
 namespace phasor::detail {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
 constexpr std::size_t kMostBlocks = 64, kMostFloats = std::size_t{1} << 26;  // 256 MiB
 
 struct Block {
@@ -16,7 +16,7 @@ struct Block {
   std::size_t floats;
 };
 
-void release(const Block& block) { ::operator delete(block.memory, kAlignment); }
+void release(const Block& block) { free_memory(block.memory, block.floats * sizeof(float)); }
 
 struct Kept {
   std::vector<Block> blocks;
@@ -46,7 +46,7 @@ float* take_memory(std::size_t floats) {
   floats = rounded_up(floats);
   Kept& mine = kept();
   const auto found = std::ranges::find(mine.blocks, floats, &Block::floats);
-  if (found == mine.blocks.end()) return static_cast<float*>(::operator new(floats * sizeof(float), kAlignment));
+  if (found == mine.blocks.end()) return static_cast<float*>(allocate_memory(floats * sizeof(float)));
   float* memory = found->memory;
   mine.floats -= floats;
   mine.blocks.erase(found);

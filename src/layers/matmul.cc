@@ -21,10 +21,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 int64_t PanelColumns() { return kPanel; }
 
-HWY_INLINE void CopyToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
-  for (size_t k = 0; k < steps; k++) {
-    std::memcpy(panel + k * kPanel, from + k * stride, count * sizeof(float));
-    std::fill_n(panel + k * kPanel + count, kPanel - count, 0.0f);
+// Zeros past the last column, up to a whole panel.
+HWY_INLINE void CopyToPanel(const float* HWY_RESTRICT from, size_t count, float* HWY_RESTRICT panel) {
+  const FloatTag d;
+  if (count == kPanel) {
+    for (size_t v = 0; v < kVectors; v++) hn::Store(hn::LoadU(d, from + v * kLanes), d, panel + v * kLanes);
+  } else {
+    std::memcpy(panel, from, count * sizeof(float));
+    std::fill_n(panel + count, kPanel - count, 0.0f);
   }
 }
 
@@ -39,19 +43,24 @@ HWY_INLINE void TransposeToPanel(const float* from, size_t stride, size_t steps,
       panel[k * kPanel + lane] = lane < count ? from[lane * stride + k] : 0.0f;
 }
 
-// Columns of b; zeros past the last, up to a whole panel.
-void PackPanels(const detail::MatmulJob& job, int64_t first_column, int64_t columns, const detail::PackedOperand& to) {
+// A part of b, its columns from the first of a panel on.
+void PackPanels(const detail::MatmulJob& job, const detail::MatmulPart& part, const detail::PackedOperand& to) {
   const TensorView<const float, 2>& b = job.b;
-  const auto steps = static_cast<size_t>(to.steps.count);
   const auto panel_size = static_cast<int64_t>(kPanel);
-  for (int64_t column = first_column; column < first_column + columns; column += panel_size) {
-    const auto count = static_cast<size_t>(HWY_MIN(panel_size, b.shape[1] - column));
-    const float* from = b.data + to.steps.first * b.strides[0] + column * b.strides[1];
-    float* panel = to.at(column, to.steps.first, panel_size);
-    if (detail::is_contiguous_along(b, 1))
-      CopyToPanel(from, static_cast<size_t>(b.strides[0]), steps, count, panel);
-    else
-      TransposeToPanel(from, static_cast<size_t>(b.strides[1]), steps, count, panel);
+  const auto each_panel = [&](const auto& pack) HWY_ATTR {
+    for (int64_t column = part.first; column < part.first + part.count; column += panel_size)
+      pack(column, static_cast<size_t>(HWY_MIN(panel_size, b.shape[1] - column)));
+  };
+  if (detail::is_contiguous_along(b, 1)) {
+    for (int64_t k = part.steps.first; k < part.steps.first + part.steps.count; k++)
+      each_panel([&](int64_t column, size_t count) HWY_ATTR {
+        CopyToPanel(b.data + k * b.strides[0] + column, count, to.at(column, k, panel_size));
+      });
+  } else {
+    each_panel([&](int64_t column, size_t count) HWY_ATTR {
+      TransposeToPanel(b.data + part.steps.first + column * b.strides[1], static_cast<size_t>(b.strides[1]),
+                       static_cast<size_t>(part.steps.count), count, to.at(column, part.steps.first, panel_size));
+    });
   }
 }
 
@@ -69,20 +78,20 @@ HWY_INLINE void CopyFew(const float* HWY_RESTRICT from, size_t count, float* HWY
 #endif
 }
 
-// Rows of a that is stored by columns. A few steps at a time, so that lines of the tiles are written whole; those after
-// them are fetched meanwhile, since they lie too far apart for the processor to guess.
-void PackTiles(const detail::MatmulJob& job, int64_t first_row, int64_t rows, const detail::PackedOperand& to) {
+// A part of a that is stored by columns, its rows from the first of a tile on. A few steps at a time, so that lines of
+// the tiles are written whole.
+void PackTiles(const detail::MatmulJob& job, const detail::MatmulPart& part, const detail::PackedOperand& to) {
   constexpr int64_t kFew = 8;
   const auto tile_rows = static_cast<int64_t>(kTileRows);
-  const int64_t stride = job.a.strides[1];
-  for (int64_t few = 0; few < to.steps.count; few += kFew)
-    for (int64_t i = 0; i < rows; i += tile_rows) {
-      const float* from = job.a.data + first_row + i + (to.steps.first + few) * stride;
-      float* tile = to.at(first_row + i, to.steps.first + few, tile_rows);
-      const int64_t count = HWY_MIN(kFew, to.steps.count - few);
-      for (int64_t k = 0; k < count; k++) {
+  const int64_t stride = job.a.strides[1], last = part.steps.first + part.steps.count;
+  for (int64_t few = part.steps.first; few < last; few += kFew)
+    for (int64_t i = part.first; i < part.first + part.count; i += tile_rows) {
+      const float* from = job.a.data + i + few * stride;
+      float* tile = to.at(i, few, tile_rows);
+      const auto count = static_cast<size_t>(HWY_MIN(tile_rows, part.first + part.count - i));
+      for (int64_t k = 0; k < HWY_MIN(kFew, last - few); k++) {
         __builtin_prefetch(from + (k + kFew) * stride);
-        CopyFew(from + k * stride, static_cast<size_t>(HWY_MIN(tile_rows, rows - i)), tile + k * tile_rows);
+        CopyFew(from + k * stride, count, tile + k * tile_rows);
       }
     }
 }
@@ -92,10 +101,21 @@ struct Bias {
   HWY_ALIGN float lanes[kPanel] = {};
 };
 
-// Asks for the tile that comes next, which may be none: it is loaded and stored at once.
-HWY_INLINE void FetchTile(const float* c, size_t stride) {
-  for (size_t r = 0; r < kTileRows; r++)
-    for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + r * stride + v * kLanes, 0, 2);
+HWY_INLINE void FetchRow(const float* c) {
+  for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + v * kLanes, 0, 2);
+}
+
+// tile += a b, while the tile that comes next, which may be none, is asked for: it is loaded and stored at once. A row
+// at a time, since a core waits for some ten lines at once, and b needs them too.
+template <size_t R, class A>
+HWY_INLINE void AccumulateAndFetch(Tile<R, kVectors>& tile, size_t steps, const A& a, const float* HWY_RESTRICT panel,
+                                   const float* next, size_t stride) {
+  const size_t part = steps / kTileRows / 2 * 2;  // even, for the loop is unrolled twice
+  for (size_t r = 0; r < kTileRows; r++) {
+    FetchRow(next + r * stride);
+    const size_t first = r * part, count = r + 1 < kTileRows ? part : steps - first;
+    Accumulate(tile, count, a.From(first), panel + first * kPanel, kPanel);
+  }
 }
 
 // R rows of c by one panel of columns.
@@ -108,7 +128,7 @@ HWY_INLINE void MultiplyTile(const A& a, size_t steps, const float* HWY_RESTRICT
     const FloatVec start = hn::Load(d, bias + v * kLanes);
     return adds ? hn::Add(start, hn::LoadU(d, c + r * stride + v * kLanes)) : start;
   });
-  Accumulate(tile, steps, a, panel, kPanel);
+  AccumulateAndFetch(tile, steps, a, panel, c + R * stride, stride);
   StoreTile(tile, c, stride);
 }
 
@@ -137,7 +157,6 @@ HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::Matmul
   if (job.bias && first) std::memcpy(bias.lanes, job.bias + column, count * sizeof(float));
   float* c = job.c.data + block.first_row * job.c.strides[0] + column;
   ForEachTile<kVectors>(static_cast<size_t>(block.rows), [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
-    FetchTile(c + (i + R) * stride, stride);
     if (count == kPanel)
       MultiplyTile<R>(rows_from(i), depth, panel, bias.lanes, adds, c + i * stride, stride);
     else
@@ -233,17 +252,21 @@ HWY_EXPORT(PackTiles);
 HWY_EXPORT(MultiplyBlock);
 HWY_EXPORT(MultiplyFewRows);
 
-// Blocks of c: rows in tiles, columns in whole panels of any width. A task makes one or several, as long as there are
-// enough tasks for all threads; how c is cut does not change its bits, only how the depth is.
-constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256, kTasksOfAThread = 5;
+// Blocks of c, a task each: rows in tiles, columns in whole panels. How c is cut does not change its bits, only how the
+// depth is.
+constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
+// Where a task packs its rows of a: fewer, and then as many columns as leave enough tasks for all threads.
+constexpr std::int64_t kPackedRows = 96, kTasksOfAThread = 5;
 // Few rows are cut finer, since then the time is that of reading b.
 constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
 
-// Floats of b, and at least kMatmulDepth steps, that are packed at once for all tasks. Where b is a batch, stored for a
-// gradient of weights, no more than these steps: it is large, and what is packed should still be in cache when used.
+// Floats of b that are packed at once, in whole parts of the depth. Where b is a batch, stored for a gradient of
+// weights, no more than one: it is large, and what is packed should still be in cache when used.
 constexpr std::int64_t kSharedFloats = std::int64_t{1} << 20;
+// Steps that one task packs.
+constexpr std::int64_t kPackedSteps = 64;
 
 std::int64_t parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
@@ -275,46 +298,36 @@ void multiply_few_rows(const MatmulJob& job, bool small) {
   });
 }
 
-// Packed operands stay in the second-level cache of the core that uses them: a task packs for itself what is costly to
-// pack (a stored by columns, a transposed b) and makes all blocks that need it. Other panels of b are packed once for
-// all.
+// b is packed by all threads, then used by all. Where one block has all rows of c, as with few tokens, a task packs its
+// columns of b for itself, and uses them while in cache; so it does with its rows of a that is stored by columns.
 class PackedProduct {
  public:
   PackedProduct(const MatmulJob& job, bool small)
-      : job_(job),
-        packs_a_(!is_contiguous_along(job.a, 1)),
-        panel_(PHASOR_DISPATCH(PanelColumns)()),
-        task_{0, small ? job.c.shape[0] : kBlockRows, 0, small ? job.c.shape[1] : kBlockColumns},
-        shares_b_(parts(job.c.shape[0], task_.rows) > 1 && (packs_a_ || is_contiguous_along(job.b, 1))) {
-    const auto enough = [&](std::int64_t rows, std::int64_t columns) {
-      return tasks(rows, columns) >= kTasksOfAThread * num_threads();
-    };
+      : job_(job), packs_a_(!is_contiguous_along(job.a, 1)), panel_(PHASOR_DISPATCH(PanelColumns)()) {
     const auto [rows, columns] = job.c.shape;
-    while (packs_a_ && task_.columns < columns && enough(task_.rows, 2 * task_.columns)) task_.columns *= 2;
-    while (!shares_b_ && task_.rows < rows && enough(2 * task_.rows, task_.columns)) task_.rows *= 2;
+    block_.rows = small ? rows : packs_a_ ? kPackedRows : kBlockRows;
+    block_.columns = small ? columns : kBlockColumns;
+    shares_b_ = rows > block_.rows;
+    const auto tasks = [&, rows = rows, columns = columns](std::int64_t width) {
+      return parts(rows, block_.rows) * parts(columns, width);
+    };
+    while (packs_a_ && block_.columns < columns && tasks(2 * block_.columns) >= kTasksOfAThread * num_threads())
+      block_.columns *= 2;
   }
 
   void run() const {
-    if (!shares_b_) return multiply({0, job_.depth()}, {});
-    const std::int64_t columns = parts(job_.c.shape[1], panel_) * panel_;
-    const std::int64_t wanted = packs_a_ ? 1 : kSharedFloats / columns / kMatmulDepth;
-    const std::int64_t most = std::max(wanted, std::int64_t{1}) * kMatmulDepth;
-    for_each_part({0, job_.depth()}, most, [&](const MatmulSteps& steps) {
-      const PackedOperand b{Arena::begin_shared().take(static_cast<std::size_t>(columns * steps.count)), 0, steps};
-      const std::int64_t width = kBlockColumns;
-      parallel_for(parts(columns, width), [&](std::int64_t i) {
-        PHASOR_DISPATCH(PackPanels)(job_, i * width, std::min(width, job_.c.shape[1] - i * width), b);
-      });
-      multiply(steps, b);
-    });
+    const auto [rows, columns] = job_.c.shape;
+    const std::int64_t width = shares_b_ ? std::min(columns, kSharedFloats / kMatmulDepth) : columns;
+    const std::int64_t parts_of_depth = packs_a_ ? 1 : std::max(kSharedFloats / width / kMatmulDepth, std::int64_t{1});
+    for_each_part({0, job_.depth()}, parts_of_depth * kMatmulDepth,
+                  [&, rows = rows, columns = columns](const MatmulSteps& steps) {
+                    for (std::int64_t column = 0; column < columns; column += width)
+                      multiply({0, rows, column, std::min(width, columns - column)}, steps);
+                  });
   }
 
  private:
   static constexpr std::int64_t kTile = 6;
-
-  std::int64_t tasks(std::int64_t rows, std::int64_t columns) const {
-    return parts(job_.c.shape[0], rows) * parts(job_.c.shape[1], columns);
-  }
 
   // Calls body with at most so many steps at a time, in order.
   template <class Body>
@@ -323,41 +336,54 @@ class PackedProduct {
       body(MatmulSteps{steps.first + done, std::min(most, steps.count - done)});
   }
 
-  void multiply(const MatmulSteps& steps, const PackedOperand& shared_b) const {
-    const std::int64_t across = parts(job_.c.shape[1], task_.columns);
-    parallel_for(tasks(task_.rows, task_.columns), [&](std::int64_t i) {
-      const std::int64_t row = i / across * task_.rows, column = i % across * task_.columns;
-      multiply_task(
-          {row, std::min(task_.rows, job_.c.shape[0] - row), column, std::min(task_.columns, job_.c.shape[1] - column)},
-          steps, shared_b);
+  // Memory is read as it lies: some steps of all columns, or all steps of some columns.
+  PackedOperand pack_b(const MatmulPart& whole) const {
+    const auto [first, columns, steps] = whole;
+    const auto size = static_cast<std::size_t>(parts(columns, panel_) * panel_ * steps.count);
+    const PackedOperand b{Arena::begin_shared().take(size), first, steps};
+    const bool by_steps = is_contiguous_along(job_.b, 1);
+    parallel_for(by_steps ? parts(steps.count, kPackedSteps) : parts(columns, panel_), [&](std::int64_t i) {
+      MatmulPart part = whole;
+      if (by_steps)
+        part.steps = {part.steps.first + i * kPackedSteps, std::min(kPackedSteps, part.steps.count - i * kPackedSteps)};
+      else
+        part.first += i * panel_, part.count = std::min(panel_, part.count - i * panel_);
+      PHASOR_DISPATCH(PackPanels)(job_, part, b);
+    });
+    return b;
+  }
+
+  void multiply(const MatmulBlock& all, const MatmulSteps& steps) const {
+    const PackedOperand b = shares_b_ ? pack_b({all.first_column, all.columns, steps}) : PackedOperand{};
+    const std::int64_t down = parts(all.rows, block_.rows);
+    parallel_for(down * parts(all.columns, block_.columns), [&](std::int64_t i) {
+      const std::int64_t row = i % down * block_.rows, column = i / down * block_.columns;
+      multiply_block({all.first_row + row, std::min(block_.rows, all.rows - row), all.first_column + column,
+                      std::min(block_.columns, all.columns - column)},
+                     steps, b);
     });
   }
 
-  void multiply_task(const MatmulBlock& task, const MatmulSteps& steps, const PackedOperand& shared_b) const {
+  void multiply_block(const MatmulBlock& block, const MatmulSteps& steps, const PackedOperand& shared_b) const {
     Arena& arena = Arena::begin();
-    const std::int64_t depth = std::min(steps.count, kMatmulDepth), rows = std::min(task.rows, kBlockRows);
     const auto take = [&](std::int64_t count, std::int64_t unit) {
-      return arena.take(static_cast<std::size_t>(parts(count, unit) * unit * depth));
+      return arena.take(static_cast<std::size_t>(parts(count, unit) * unit * std::min(steps.count, kMatmulDepth)));
     };
-    float* own_a = packs_a_ ? take(rows, kTile) : nullptr;
-    float* own_b = shares_b_ ? nullptr : take(task.columns, panel_);
+    float* own_a = packs_a_ ? take(block.rows, kTile) : nullptr;
+    float* own_b = shares_b_ ? nullptr : take(block.columns, panel_);
     for_each_part(steps, kMatmulDepth, [&](const MatmulSteps& part) {
-      const PackedOperand b = shares_b_ ? shared_b : PackedOperand{own_b, task.first_column, part};
-      if (!shares_b_) PHASOR_DISPATCH(PackPanels)(job_, task.first_column, task.columns, b);
-      for (std::int64_t row = task.first_row; row < task.first_row + task.rows; row += rows) {
-        const MatmulBlock block{row, std::min(rows, task.first_row + task.rows - row), task.first_column, task.columns};
-        const PackedOperand a{own_a, row, part};
-        if (packs_a_) PHASOR_DISPATCH(PackTiles)(job_, row, block.rows, a);
-        PHASOR_DISPATCH(MultiplyBlock)(job_, block, part, a, b);
-      }
+      const PackedOperand a{own_a, block.first_row, part};
+      const PackedOperand b = shares_b_ ? shared_b : PackedOperand{own_b, block.first_column, part};
+      if (packs_a_) PHASOR_DISPATCH(PackTiles)(job_, {block.first_row, block.rows, part}, a);
+      if (!shares_b_) PHASOR_DISPATCH(PackPanels)(job_, {block.first_column, block.columns, part}, b);
+      PHASOR_DISPATCH(MultiplyBlock)(job_, block, part, a, b);
     });
   }
 
   const MatmulJob& job_;
-  bool packs_a_;
+  bool packs_a_, shares_b_ = false;
   std::int64_t panel_;
-  MatmulBlock task_;  // the size of one
-  bool shares_b_;
+  MatmulBlock block_;  // the size of one
 };
 
 }  // namespace

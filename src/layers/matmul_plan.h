@@ -27,6 +27,12 @@ struct MatmulSteps {
 };
 constexpr std::int64_t kMatmulDepth = 512;
 
+// Some steps of some rows of a, or of some columns of b.
+struct MatmulPart {
+  std::int64_t first = 0, count = 0;
+  MatmulSteps steps = {};
+};
+
 // Columns of b as panels [panel][steps][lanes], or rows of a as tiles [tile][steps][rows of a tile]. a is packed only
 // if stored by columns: columns that lie a power of two apart would fall into the same few sets of the cache.
 struct PackedOperand {

@@ -41,6 +41,7 @@ class ByRows {
   HWY_INLINE ByRows(const float* data, size_t row)
       : bases_{data, data + 3 * row, data + 6 * row, data + 9 * row}, row_(row) {}
   HWY_INLINE float operator()(size_t i, size_t k) const { return bases_[i / 3][(i % 3) * row_ + k]; }
+  HWY_INLINE ByRows From(size_t k) const { return ByRows(bases_[0] + k, row_); }
 
  private:
   const float* HWY_RESTRICT bases_[4];
@@ -52,6 +53,7 @@ class ByColumns {
  public:
   HWY_INLINE ByColumns(const float* data, size_t step) : data_(data), step_(step) {}
   HWY_INLINE float operator()(size_t i, size_t k) const { return data_[k * step_ + i]; }
+  HWY_INLINE ByColumns From(size_t k) const { return ByColumns(data_ + k * step_, step_); }
 
  private:
   const float* HWY_RESTRICT data_;

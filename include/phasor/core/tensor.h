@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
 #include "phasor/core/check.h"
+#include "phasor/core/memory.h"
 
 namespace phasor {
 
@@ -112,8 +112,7 @@ class Tensor {
   Tensor() = default;
   explicit Tensor(const Shape<Rank>& shape) : shape_(shape), size_(element_count(shape)) {
     if (size_ == 0) return;
-    memory_.reset(
-        static_cast<T*>(::operator new (static_cast<std::size_t>(size_) * sizeof(T), std::align_val_t{kAlignment})));
+    memory_ = Memory(static_cast<T*>(allocate_memory(bytes())), Free{bytes()});
     std::fill_n(memory_.get(), size_, T());
   }
   Tensor(const Tensor& other) : Tensor(other.shape_) { std::copy_n(other.memory_.get(), size_, memory_.get()); }
@@ -145,10 +144,13 @@ class Tensor {
   }
 
  private:
-  static constexpr std::size_t kAlignment = 64;
   struct Free {
-    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
+    std::size_t bytes = 0;
+    void operator()(T* memory) const { free_memory(memory, bytes); }
   };
+  using Memory = std::unique_ptr<T, Free>;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(size_) * sizeof(T); }
   void swap(Tensor& other) noexcept {
     std::swap(shape_, other.shape_);
     std::swap(size_, other.size_);
@@ -157,7 +159,7 @@ class Tensor {
 
   Shape<Rank> shape_{};
   std::int64_t size_ = 0;
-  std::unique_ptr<T, Free> memory_;
+  Memory memory_;
 };
 
 }  // namespace phasor
