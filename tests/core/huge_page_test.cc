@@ -1,10 +1,9 @@
-#include "phasor/core/memory.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
 
+#include "phasor/core/memory.h"
 #include "phasor/core/tensor.h"
 
 namespace phasor {
