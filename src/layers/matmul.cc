@@ -79,7 +79,8 @@ HWY_INLINE void CopyFew(const float* HWY_RESTRICT from, size_t count, float* HWY
 }
 
 // A part of a that is stored by columns, its rows from the first of a tile on. A few steps at a time, so that lines of
-// the tiles are written whole.
+// the tiles are written whole; those after them are fetched meanwhile, since they lie too far apart for the processor
+// to guess.
 void PackTiles(const detail::MatmulJob& job, const detail::MatmulPart& part, const detail::PackedOperand& to) {
   constexpr int64_t kFew = 8;
   const auto tile_rows = static_cast<int64_t>(kTileRows);
