@@ -35,6 +35,7 @@ struct AnyTensor {
     return {reinterpret_cast<T*>(data), shape, strides};
   }
   explicit operator bool() const { return data != nullptr; }
+  std::int64_t element_size() const { return type == ElementType::float32 ? 4 : 2; }
 };
 using AnyView = AnyTensor<const std::byte>;
 using AnyOutput = AnyTensor<std::byte>;

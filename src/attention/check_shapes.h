@@ -57,7 +57,7 @@ Extent extent(const char* name, const TensorView<T, Rank>& view) {
 }
 template <class Byte>
 Extent extent(const char* name, const AnyTensor<Byte>& view) {
-  return {name, view.data, view.type == ElementType::float32 ? 4 : 2, view.shape, view.strides};
+  return {name, view.data, view.element_size(), view.shape, view.strides};
 }
 
 // Throws if the output shares memory with the other tensor. Slices of one packed tensor, as [B, T, 3, H, D], do not.

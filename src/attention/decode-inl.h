@@ -7,12 +7,11 @@
 #define PHASOR_ATTENTION_DECODE_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <cstdint>
 
 #include "base2.h"
+#include "decode_ahead.h"
 #include "simd/element-inl.h"
 #include "simd/exp2-inl.h"
 #include "simd/panel-inl.h"
@@ -22,10 +21,11 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys between two looks at the largest score: a multiple of every vector.
+// The most keys of a block: a multiple of every vector, as is each block's.
 constexpr size_t kDecodeKeys = 64;
-// Slots that share a vector of a key. With 4 keys that is 16 accumulators of 32 registers, or 8 of 16.
-constexpr size_t kSlotsAtOnce = kVectors;
+// Keys, or vectors of values, that R slots meet at once: 8 accumulators of 16 registers, or 16 of 32.
+template <size_t R>
+constexpr size_t kAtOnce = std::min<size_t>(4, 4 * kVectors / R);
 
 // Rows of keys or values as they lie.
 template <class T>
@@ -35,29 +35,38 @@ struct TypedRows {
   const T* row(size_t i) const { return data + static_cast<int64_t>(i) * stride; }
 };
 
-// Rows that will be read next, by address. Fetching them while others are worked on keeps memory busy: the hardware's
-// own prefetcher stops at each page, and does not know that values follow keys.
-struct RowsAhead {
-  const char* data = nullptr;
-  int64_t stride = 0;  // bytes, as the sizes below
-  size_t row_size = 0, count = 0;
-
-  HWY_INLINE void Fetch(size_t row) const {
-    if (row >= count) return;
-    const char* from = data + static_cast<int64_t>(row) * stride;
-    for (size_t i = 0; i < row_size; i += 64) hwy::Prefetch(from + i);
-  }
-};
+// Keys between two looks at the largest score. With the keys fetched meanwhile, and the values of both, they fill a
+// first-level cache of 32 KiB and no more.
+HWY_INLINE size_t KeysInBlock(int64_t bytes_of_key_and_value) {
+  return std::clamp<size_t>(static_cast<size_t>(16384 / bytes_of_key_and_value) / 16 * 16, 16, kDecodeKeys);
+}
 
 // Calls body.operator()<R>(first) for R slots at a time.
 template <class Body>
 HWY_INLINE void ForEachSlots(size_t slots, const Body& body) {
   size_t s = 0;
-  for (; s + kSlotsAtOnce <= slots; s += kSlotsAtOnce) body.template operator()<kSlotsAtOnce>(s);
-  if constexpr (kSlotsAtOnce > 2) {
-    if (s + 2 <= slots) body.template operator()<2>(s), s += 2;
-  }
+  for (; s + 4 <= slots; s += 4) body.template operator()<4>(s);
+  if (s + 2 <= slots) body.template operator()<2>(s), s += 2;
   if (s < slots) body.template operator()<1>(s);
+}
+
+// Calls body.operator()<N>(channel) for N vectors of channels at a time.
+template <size_t R, class Body>
+HWY_INLINE void ForEachVectors(size_t channels, const Body& body) {
+  constexpr size_t kMost = kAtOnce<R>;
+  size_t c = 0;
+  for (; c + kMost * kLanes <= channels; c += kMost * kLanes) body.template operator()<kMost>(c);
+  for (; c < channels; c += kLanes) body.template operator()<1>(c);
+}
+
+// How often DotScores and AddValues call step() of what is ahead.
+inline int64_t DecodeSteps(size_t slots, size_t value_channels, size_t keys) {
+  size_t steps = 0;
+  ForEachSlots(slots, [&]<size_t R>(size_t) HWY_ATTR {
+    steps += (keys + 3) / 4 * (4 / kAtOnce<R>);
+    ForEachVectors<R>(value_channels, [&]<size_t N>(size_t) HWY_ATTR { steps += 1; });
+  });
+  return static_cast<int64_t>(steps);
 }
 
 #if HWY_TARGET == HWY_SCALAR
@@ -87,76 +96,83 @@ HWY_INLINE void StoreSums(FloatVec v0, FloatVec v1, FloatVec v2, FloatVec v3, fl
 
 #endif
 
-// scores[slot][i] = q[slot] . k[i] for R slots and four keys.
-template <size_t R, class T>
+// scores[slot][i] = q[slot] . k[i] for R slots and M keys.
+template <size_t R, size_t M, class T>
 HWY_INLINE void ScoreTile(size_t channels, const float* HWY_RESTRICT q, size_t q_stride, const T* const* k,
-                          float* HWY_RESTRICT scores) {
+                          detail::DecodeAhead& ahead, float* HWY_RESTRICT scores) {
   const FloatTag d;
-  Tile<R, 4> sums;
+  Tile<R, M> sums;
   FillTile(sums, [&](size_t, size_t) PHASOR_TILE_LAMBDA { return hn::Zero(d); });
+  ahead.step();
   for (size_t c = 0; c < channels; c += kLanes) {
-    FloatVec key[4];
+    FloatVec key[M];
 #pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) key[i] = LoadFloat(d, k[i] + c);
+    for (size_t i = 0; i < M; i++) key[i] = LoadFloat(d, k[i] + c);
 #pragma GCC unroll 4
     for (size_t r = 0; r < R; r++) {
       const FloatVec query = hn::LoadU(d, q + r * q_stride + c);
 #pragma GCC unroll 4
-      for (size_t i = 0; i < 4; i++) sums.c[r][i] = hn::MulAdd(query, key[i], sums.c[r][i]);
+      for (size_t i = 0; i < M; i++) sums.c[r][i] = hn::MulAdd(query, key[i], sums.c[r][i]);
     }
   }
+  float totals[R * M];
+  const auto sum = [&](size_t i) PHASOR_TILE_LAMBDA { return sums.c[i / M][i % M]; };
 #pragma GCC unroll 4
-  for (size_t r = 0; r < R; r++)
-    StoreSums(sums.c[r][0], sums.c[r][1], sums.c[r][2], sums.c[r][3], scores + r * kDecodeKeys);
+  for (size_t i = 0; i < R * M; i += 4) StoreSums(sum(i), sum(i + 1), sum(i + 2), sum(i + 3), totals + i);
+#pragma GCC unroll 4
+  for (size_t r = 0; r < R; r++) std::copy_n(totals + r * M, M, scores + r * kDecodeKeys);
 }
 
 // scores[slot][j] = q[slot] . k[j] for all slots and `keys` keys; further scores, up to a multiple of four, are those
 // of the last key again.
 template <class T>
 HWY_NOINLINE void DotScores(size_t slots, size_t channels, const float* HWY_RESTRICT q, size_t q_stride, size_t keys,
-                            const TypedRows<T>& k, const RowsAhead& ahead, float* HWY_RESTRICT scores) {
+                            const TypedRows<T>& k, detail::DecodeAhead& fetched, float* HWY_RESTRICT scores) {
+  detail::DecodeAhead ahead = fetched;  // here, in registers
   for (size_t j = 0; j < keys; j += 4) {
     const T* rows[4];
-    for (size_t i = 0; i < 4; i++) {
-      rows[i] = k.row(std::min(j + i, keys - 1));
-      ahead.Fetch(j + i);
-    }
+    for (size_t i = 0; i < 4; i++) rows[i] = k.row(std::min(j + i, keys - 1));
     ForEachSlots(slots, [&]<size_t R>(size_t s) PHASOR_TILE_LAMBDA {
-      ScoreTile<R>(channels, q + s * q_stride, q_stride, rows, scores + s * kDecodeKeys + j);
+      constexpr size_t kKeys = kAtOnce<R>;
+      for (size_t i = 0; i < 4; i += kKeys)
+        ScoreTile<R, kKeys>(channels, q + s * q_stride, q_stride, rows + i, ahead, scores + s * kDecodeKeys + j + i);
     });
   }
+  fetched = ahead;
 }
 
-// row = 2^(row - max) with the new max, `keys` of them up to a whole vector; returns the factor by which sums over
-// earlier keys shrink. While all keys were hidden the max is -infinity, and 0 is subtracted instead.
-inline HWY_NOINLINE float SoftmaxRow(size_t keys, float* HWY_RESTRICT row, float& max, float& sum) {
+// row = 2^(row - max) with the new max, `keys` of them up to a whole vector, added to `sums` lane by lane; returns the
+// factor by which sums over earlier keys shrink. While all keys were hidden the max is -infinity, and 0 is subtracted
+// instead.
+inline HWY_NOINLINE float SoftmaxRow(size_t keys, float* HWY_RESTRICT row, float& max, float* HWY_RESTRICT sums) {
   const FloatTag d;
   FloatVec largest = hn::Set(d, -detail::kInfinity);
   for (size_t j = 0; j < keys; j += kLanes) largest = hn::Max(largest, hn::LoadU(d, row + j));
   const float now = std::max(max, hn::GetLane(hn::MaxOfLanes(d, largest)));
   const float shift = now == -detail::kInfinity ? 0.0f : now;
-  const float factor = hn::GetLane(SoftmaxExp2(d, hn::Set(d, max - shift)));
-  FloatVec total = hn::Zero(d);
+  const FloatVec factor = SoftmaxExp2(d, hn::Set(d, max - shift));
+  FloatVec total = hn::Mul(factor, hn::LoadU(d, sums));
   for (size_t j = 0; j < keys; j += kLanes) {
     const FloatVec weight = SoftmaxExp2(d, hn::Sub(hn::LoadU(d, row + j), hn::Set(d, shift)));
     total = hn::Add(total, weight);
     hn::StoreU(weight, d, row + j);
   }
+  hn::StoreU(total, d, sums);
   max = now;
-  sum = factor * sum + hn::GetLane(hn::SumOfLanes(d, total));
-  return factor;
+  return hn::GetLane(factor);
 }
 
 // N vectors of channels of R slots: to[slot] = factor[slot] * to[slot] + sum over keys of weights[slot][j] * v[j].
 template <size_t R, size_t N, class T>
-HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const TypedRows<T>& v, const RowsAhead& ahead,
-                          const float* HWY_RESTRICT factors, float* HWY_RESTRICT to, size_t stride) {
+HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const TypedRows<T>& v,
+                          detail::DecodeAhead& ahead, const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
+                          size_t stride) {
   const FloatTag d;
   Tile<R, N> tile;
   FillTile(tile, [&](size_t r, size_t n)
                      HWY_ATTR { return hn::Mul(hn::Set(d, factors[r]), hn::LoadU(d, to + r * stride + n * kLanes)); });
+  ahead.step();
   for (size_t j = 0; j < keys; j++) {
-    ahead.Fetch(j);
     FloatVec value[N];
 #pragma GCC unroll 4
     for (size_t n = 0; n < N; n++) value[n] = LoadFloat(d, v.row(j) + n * kLanes);
@@ -170,20 +186,16 @@ HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const 
   StoreTile(tile, to, stride);
 }
 
-// The same for all slots and channels; the first tile fetches ahead.
+// The same for all slots and channels.
 template <class T>
 HWY_NOINLINE void AddValues(size_t slots, size_t channels, size_t keys, const float* HWY_RESTRICT weights,
-                            const TypedRows<T>& v, RowsAhead ahead, const float* HWY_RESTRICT factors,
+                            const TypedRows<T>& v, detail::DecodeAhead ahead, const float* HWY_RESTRICT factors,
                             float* HWY_RESTRICT to, size_t stride) {
   ForEachSlots(slots, [&]<size_t R>(size_t s) PHASOR_TILE_LAMBDA {
-    const auto tile = [&]<size_t N>(size_t c) PHASOR_TILE_LAMBDA {
+    ForEachVectors<R>(channels, [&]<size_t N>(size_t c) PHASOR_TILE_LAMBDA {
       ValueTile<R, N>(keys, weights + s * kDecodeKeys, TypedRows<T>{v.data + c, v.stride}, ahead, factors + s,
                       to + s * stride + c, stride);
-      ahead.count = 0;
-    };
-    size_t c = 0;
-    for (; c + 4 * kLanes <= channels; c += 4 * kLanes) tile.template operator()<4>(c);
-    for (; c < channels; c += kLanes) tile.template operator()<1>(c);
+    });
   });
 }
 

@@ -50,11 +50,9 @@ class DecodeRows {
     }
   }
 
-  RowsAhead Ahead(int64_t first, size_t count) const {
-    if (copy_) return {};
-    const int64_t size = x_.type == detail::ElementType::float32 ? 4 : 2;
-    return {reinterpret_cast<const char*>(x_.data) + Offset(first) * size, x_.strides[2] * size,
-            static_cast<size_t>(x_.shape[3] * size), count};
+  detail::RowsInMemory InMemory(int64_t first, size_t count) const {
+    return {x_, group_.sequence->batch, group_.key_head, group_.sequence->first_key + first,
+            static_cast<int64_t>(count)};
   }
 
  private:
@@ -79,6 +77,7 @@ class DecodeChunk {
         begin_(group.begin + chunk * detail::DecodeJob::kChunk),
         end_(std::min(group.end, begin_ + detail::DecodeJob::kChunk)),
         partial_(job.partial(group, chunk)),
+        block_(KeysInBlock(call_.k.element_size() * call_.channels + call_.v.element_size() * call_.value_channels)),
         slots_(static_cast<size_t>(group.slots)),
         q_stride_(static_cast<size_t>(detail::DecodeJob::padded(call_.channels))),
         value_stride_(static_cast<size_t>(job.value_stride())),
@@ -87,6 +86,7 @@ class DecodeChunk {
         v_(call_.v, std::nullopt, group, arena_),
         q_(arena_.take(slots_ * q_stride_)),
         scores_(arena_.take(slots_ * kDecodeKeys)),
+        sums_(arena_.take(slots_ * kLanes)),
         biases_(arena_.take(kDecodeKeys)),
         factors_(arena_.take(slots_)) {}
 
@@ -114,38 +114,40 @@ class DecodeChunk {
   }
 
   size_t KeysFrom(int64_t first) const {
-    return static_cast<size_t>(std::clamp<int64_t>(end_ - first, 0, static_cast<int64_t>(kDecodeKeys)));
+    return static_cast<size_t>(std::clamp<int64_t>(end_ - first, 0, static_cast<int64_t>(block_)));
   }
 
-  // While keys are met, the values of the same block are fetched; while values are met, the keys of the next.
+  // The next keys and values are fetched while these are met.
   void Attend(bool carefully) {
     std::fill_n(partial_.max, slots_, -detail::kInfinity);
-    std::fill_n(partial_.sum, slots_, 0.0f);
+    std::fill_n(sums_, slots_ * kLanes, 0.0f);
     std::fill_n(partial_.values, slots_ * value_stride_, 0.0f);
-    for (int64_t first = begin_; first < end_; first += kDecodeKeys) {
+    const size_t channels = WholeVectors(call_.channels), value_channels = WholeVectors(call_.value_channels);
+    const int64_t steps = DecodeSteps(slots_, value_channels, block_);
+    for (int64_t first = begin_, next = first; first < end_; first = next) {
+      next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
-      k_.With(first, keys, [&](const auto& k) {
-        DotScores(slots_, WholeVectors(call_.channels), q_, q_stride_, keys, k, v_.Ahead(first, keys), scores_);
-      });
+      detail::DecodeAhead ahead(k_.InMemory(next, KeysFrom(next)), v_.InMemory(next, KeysFrom(next)), steps);
+      k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
         FinishScores(static_cast<int64_t>(s), first, keys, row);
-        factors_[s] = SoftmaxRow(keys, row, partial_.max[s], partial_.sum[s]);
+        factors_[s] = SoftmaxRow(keys, row, partial_.max[s], sums_ + s * kLanes);
       }
-      const int64_t next = first + static_cast<int64_t>(kDecodeKeys);
       v_.With(first, keys, [&](const auto& v) {
-        const size_t channels = WholeVectors(call_.value_channels);
         if (carefully)
-          AddValuesCarefully(slots_, channels, keys, scores_, v, factors_, partial_.values, value_stride_);
+          AddValuesCarefully(slots_, value_channels, keys, scores_, v, factors_, partial_.values, value_stride_);
         else
-          AddValues(slots_, channels, keys, scores_, v, k_.Ahead(next, KeysFrom(next)), factors_, partial_.values,
-                    value_stride_);
+          AddValues(slots_, value_channels, keys, scores_, v, ahead, factors_, partial_.values, value_stride_);
       });
     }
+    const FloatTag d;
+    for (size_t s = 0; s < slots_; s++)
+      partial_.sum[s] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums_ + s * kLanes)));
   }
 
-  // Dot products of a slot to scores in base 2: softcap, biases, and -infinity for keys that it does not see, up to the
-  // end of the row.
+  // Dot products of a slot to scores in base 2: softcap, biases, and -infinity for keys that it does not see, up to a
+  // whole vector.
   void FinishScores(int64_t slot, int64_t first, size_t keys, float* HWY_RESTRICT row) {
     const FloatTag d;
     if (call_.options.softcap > 0) {
@@ -165,7 +167,7 @@ class DecodeChunk {
     const int64_t begin = std::clamp<int64_t>(call_.first_seen(position) - first, 0, count);
     const int64_t end = std::clamp<int64_t>(call_.end_seen(*group_.sequence, position) - first, begin, count);
     std::fill(row, row + begin, -detail::kInfinity);
-    std::fill(row + end, row + kDecodeKeys, -detail::kInfinity);
+    std::fill(row + end, row + WholeVectors(count), -detail::kInfinity);
   }
 
   // The biases of a slot and the keys from `first` on, both kinds added.
@@ -195,11 +197,13 @@ class DecodeChunk {
   const detail::DecodeGroup& group_;
   const int64_t begin_, end_;
   const detail::DecodePartial partial_;
+  const size_t block_;  // keys between two looks at the largest score
   const size_t slots_, q_stride_, value_stride_;
   detail::Arena& arena_;
   const DecodeRows k_, v_;
   float* q_;        // [slots][q_stride], turned, times QueryFactor
   float* scores_;   // [slots][kDecodeKeys]: scores, then weights
+  float* sums_;     // [slots][kLanes]: to be added over the lanes
   float* biases_;   // [kDecodeKeys]
   float* factors_;  // [slots]
 };

@@ -11,25 +11,39 @@
 
 namespace phasor::detail {
 
+constexpr std::int64_t kLine = 64;  // of a cache
+
+// Rows by address; all sizes in bytes. Rows without a gap are one long row.
+struct RowsInMemory {
+  const std::byte* data = nullptr;
+  std::int64_t stride = 0, bytes = 0, rows = 0;
+
+  RowsInMemory() = default;
+  // Rows first .. first + count - 1 of head h in batch b.
+  template <class Byte>
+  RowsInMemory(const AnyTensor<Byte>& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count)
+      : data(reinterpret_cast<const std::byte*>(x.data) +
+             x.element_size() * (b * x.strides[0] + h * x.strides[1] + first * x.strides[2])),
+        stride(x.element_size() * x.strides[2]),
+        bytes(x.element_size() * x.shape[3]),
+        rows(count) {
+    if (stride == bytes && rows > 0) bytes *= rows, rows = 1;
+  }
+};
+
 class RowsAhead {
  public:
   // Rows first .. first + count - 1 of head h in batch b, after those added before; six times at most.
   template <class Byte>
   void add(const AnyTensor<Byte>& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count) {
-    if (!x || count <= 0) return;
-    const std::int64_t size = x.type == ElementType::float32 ? 4 : 2;
-    const auto* data = reinterpret_cast<const std::byte*>(x.data);
-    Run run{data + size * (b * x.strides[0] + h * x.strides[1] + first * x.strides[2]), size * x.strides[2],
-            size * x.shape[3], count};
-    if (run.stride == run.bytes) run.bytes *= run.rows, run.rows = 1;  // one long row
-    runs_.at(added_++) = run;
+    if (x && count > 0) runs_.at(added_++) = RowsInMemory(x, b, h, first, count);
   }
 
   // Asks for the next lines, into the second-level cache: the first is full of the tile. Some ten can be under way;
   // asking for more than that at once is waiting for them.
   void fetch(std::int64_t lines) {
     while (lines > 0 && run_ < added_) {
-      const Run& run = runs_[run_];
+      const RowsInMemory& run = runs_[run_];
       const std::int64_t now = std::min(lines, (run.bytes - byte_ + kLine - 1) / kLine);
       for (std::int64_t i = 0; i < now; i++) __builtin_prefetch(run.data + byte_ + i * kLine, 0, 2);
       lines -= now;
@@ -39,20 +53,14 @@ class RowsAhead {
   }
 
  private:
-  struct Run {
-    const std::byte* data;
-    std::int64_t stride, bytes, rows;
-  };
-
   void next_row() {
-    Run& run = runs_[run_];
+    RowsInMemory& run = runs_[run_];
     byte_ = 0;
     run.data += run.stride;
     if (--run.rows == 0) run_++;
   }
 
-  static constexpr std::int64_t kLine = 64;
-  std::array<Run, 6> runs_;
+  std::array<RowsInMemory, 6> runs_;
   std::size_t added_ = 0, run_ = 0;
   std::int64_t byte_ = 0;  // of its row
 };
