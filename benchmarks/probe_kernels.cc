@@ -40,8 +40,8 @@ double BusyFma(int64_t steps, float* result) {
   return 2.0 * static_cast<double>(kChains * hn::Lanes(d)) * static_cast<double>(steps);
 }
 
-// Four streams side by side: hardware prefetch keeps more lines under way than for one (27 against 22 GB/s on the Ice Lake
-// machine of docs/performance.md). Two chains each: two loads a cycle into additions with a latency of 4 cycles.
+// Four streams side by side: hardware prefetch keeps more lines under way than for one (27 against 22 GB/s on the Ice
+// Lake machine of docs/performance.md). Two chains each: two loads a cycle into additions with a latency of 4 cycles.
 float Sum(const float* HWY_RESTRICT values, size_t count) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d), length = count / 4 / (2 * lanes) * (2 * lanes);
