@@ -1,5 +1,6 @@
 #include "phasor/core/simd_target.h"
 
+#include <atomic>
 #include <cstdlib>
 
 #include "phasor/core/check.h"
@@ -21,7 +22,14 @@ const char* CompiledTarget() { return hwy::TargetName(HWY_TARGET); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "simd/amx.h"
 #include "simd/dispatch.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace phasor {
 
@@ -37,14 +45,43 @@ const std::vector<std::int64_t>& runnable_targets() {
   return targets;
 }
 
+#if defined(__x86_64__) && defined(__linux__)
+
+// The CPU has tiles of bf16, and vectors of AVX-512 to fill them; the kernel saves them for this process if asked to.
+bool permits_amx() {
+  constexpr unsigned kVectors = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL in EBX
+  constexpr unsigned kTiles = 1u << 22 | 1u << 24;                          // AMX-BF16, AMX-TILE in EDX
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;                // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & kVectors) == kVectors && (d & kTiles) == kTiles &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+#else
+
+bool permits_amx() { return false; }
+
+#endif
+
+// Beside Highway's targets, and better than all of them: kernels without a version for it take the best of those.
+constexpr const char* kAmx = "AMX";
+
+bool has_amx() {
+  static const bool has = permits_amx();
+  return has;
+}
+
+std::atomic<bool> without_amx = false;
+
 void choose(std::int64_t targets) {
+  without_amx = targets != 0;
   hwy::SetSupportedTargetsForTest(targets);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 void force_target(std::string_view name, const char* origin) {
-  if (name.empty()) return choose(0);
-  std::string known;
+  if (name.empty() || (name == kAmx && has_amx())) return choose(0);
+  std::string known = has_amx() ? kAmx : "";
   for (const std::int64_t target : runnable_targets()) {
     if (name == hwy::TargetName(target)) return choose(target);
     known += (known.empty() ? "" : ", ") + std::string(hwy::TargetName(target));
@@ -64,11 +101,17 @@ void use_requested_simd_target() {
   (void)once;
 }
 
-std::string simd_target() { return PHASOR_DISPATCH(CompiledTarget)(); }
+bool uses_amx() {
+  use_requested_simd_target();
+  return has_amx() && !without_amx;
+}
+
+std::string simd_target() { return uses_amx() ? kAmx : PHASOR_DISPATCH(CompiledTarget)(); }
 
 std::vector<std::string> simd_targets() {
   use_requested_simd_target();
   std::vector<std::string> names;
+  if (has_amx()) names.emplace_back(kAmx);
   for (const std::int64_t target : runnable_targets()) names.emplace_back(hwy::TargetName(target));
   return names;
 }

@@ -1,257 +1,14 @@
 #include "matmul.h"
 
 #include <algorithm>
-#include <cstring>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "matmul.cc"
-#include <hwy/foreach_target.h>
-//
-#include <hwy/highway.h>
-
-#include "matmul_plan.h"
-#include "simd/arena.h"
-#include "simd/panel-inl.h"
-#include "simd/product-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace phasor {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-int64_t PanelColumns() { return kPanel; }
-
-// Zeros past the last column, up to a whole panel.
-HWY_INLINE void CopyToPanel(const float* HWY_RESTRICT from, size_t count, float* HWY_RESTRICT panel) {
-  const FloatTag d;
-  if (count == kPanel) {
-    for (size_t v = 0; v < kVectors; v++) hn::Store(hn::LoadU(d, from + v * kLanes), d, panel + v * kLanes);
-  } else {
-    std::memcpy(panel, from, count * sizeof(float));
-    std::fill_n(panel + count, kPanel - count, 0.0f);
-  }
-}
-
-// In parts that stay in the first-level cache: a panel is written by lanes, in several passes.
-HWY_INLINE void TransposeToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
-  constexpr size_t kPart = 64;
-  const bool whole = count == kPanel && steps % kSquare == 0;
-  for (size_t k = 0; whole && k < steps; k += kPart)
-    RowsToPanel(from + k, stride, HWY_MIN(kPart, steps - k), 1.0f, panel + k * kPanel);
-  for (size_t k = 0; !whole && k < steps; k++)
-    for (size_t lane = 0; lane < kPanel; lane++)
-      panel[k * kPanel + lane] = lane < count ? from[lane * stride + k] : 0.0f;
-}
-
-// A part of b, its columns from the first of a panel on.
-void PackPanels(const detail::MatmulJob& job, const detail::MatmulPart& part, const detail::PackedOperand& to) {
-  const TensorView<const float, 2>& b = job.b;
-  const auto panel_size = static_cast<int64_t>(kPanel);
-  const auto each_panel = [&](const auto& pack) HWY_ATTR {
-    for (int64_t column = part.first; column < part.first + part.count; column += panel_size)
-      pack(column, static_cast<size_t>(HWY_MIN(panel_size, b.shape[1] - column)));
-  };
-  if (detail::is_contiguous_along(b, 1)) {
-    for (int64_t k = part.steps.first; k < part.steps.first + part.steps.count; k++)
-      each_panel([&](int64_t column, size_t count) HWY_ATTR {
-        CopyToPanel(b.data + k * b.strides[0] + column, count, to.at(column, k, panel_size));
-      });
-  } else {
-    each_panel([&](int64_t column, size_t count) HWY_ATTR {
-      TransposeToPanel(b.data + part.steps.first + column * b.strides[1], static_cast<size_t>(b.strides[1]),
-                       static_cast<size_t>(part.steps.count), count, to.at(column, part.steps.first, panel_size));
-    });
-  }
-}
-
-// Up to kTileRows floats, in one move where vectors allow it.
-HWY_INLINE void CopyFew(const float* HWY_RESTRICT from, size_t count, float* HWY_RESTRICT to) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  const hn::FixedTag<float, 8> d;
-  const auto mask = hn::FirstN(d, count);
-  hn::BlendedStore(hn::MaskedLoad(mask, d, from), mask, d, to);
-#else
-  if (count == kTileRows)
-    std::memcpy(to, from, kTileRows * sizeof(float));
-  else
-    std::memcpy(to, from, count * sizeof(float));
-#endif
-}
-
-// A part of a that is stored by columns, its rows from the first of a tile on. A few steps at a time, so that lines of
-// the tiles are written whole; those after them are fetched meanwhile, since they lie too far apart for the processor
-// to guess.
-void PackTiles(const detail::MatmulJob& job, const detail::MatmulPart& part, const detail::PackedOperand& to) {
-  constexpr int64_t kFew = 8;
-  const auto tile_rows = static_cast<int64_t>(kTileRows);
-  const int64_t stride = job.a.strides[1], last = part.steps.first + part.steps.count;
-  for (int64_t few = part.steps.first; few < last; few += kFew)
-    for (int64_t i = part.first; i < part.first + part.count; i += tile_rows) {
-      const float* from = job.a.data + i + few * stride;
-      float* tile = to.at(i, few, tile_rows);
-      const auto count = static_cast<size_t>(HWY_MIN(tile_rows, part.first + part.count - i));
-      for (int64_t k = 0; k < HWY_MIN(kFew, last - few); k++) {
-        __builtin_prefetch(from + (k + kFew) * stride);
-        CopyFew(from + k * stride, count, tile + k * tile_rows);
-      }
-    }
-}
-
-// The bias of a panel's columns, zeros where there is none.
-struct Bias {
-  HWY_ALIGN float lanes[kPanel] = {};
-};
-
-HWY_INLINE void FetchRow(const float* c) {
-  for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + v * kLanes, 0, 2);
-}
-
-// tile += a b, while the tile that comes next, which may be none, is asked for: it is loaded and stored at once. A row
-// at a time, since a core waits for some ten lines at once, and b needs them too.
-template <size_t R, class A>
-HWY_INLINE void AccumulateAndFetch(Tile<R, kVectors>& tile, size_t steps, const A& a, const float* HWY_RESTRICT panel,
-                                   const float* next, size_t stride) {
-  const size_t part = steps / kTileRows / 2 * 2;  // even, for the loop is unrolled twice
-  for (size_t r = 0; r < kTileRows; r++) {
-    FetchRow(next + r * stride);
-    const size_t first = r * part, count = r + 1 < kTileRows ? part : steps - first;
-    Accumulate(tile, count, a.From(first), panel + first * kPanel, kPanel);
-  }
-}
-
-// R rows of c by one panel of columns.
-template <size_t R, class A>
-HWY_INLINE void MultiplyTile(const A& a, size_t steps, const float* HWY_RESTRICT panel, const float* HWY_RESTRICT bias,
-                             bool adds, float* HWY_RESTRICT c, size_t stride) {
-  const FloatTag d;
-  Tile<R, kVectors> tile;
-  FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA {
-    const FloatVec start = hn::Load(d, bias + v * kLanes);
-    return adds ? hn::Add(start, hn::LoadU(d, c + r * stride + v * kLanes)) : start;
-  });
-  AccumulateAndFetch(tile, steps, a, panel, c + R * stride, stride);
-  StoreTile(tile, c, stride);
-}
-
-// The same where the edge of c cuts the panel: in a buffer.
-template <size_t R, class A>
-HWY_INLINE void MultiplyCutTile(const A& a, size_t steps, const float* HWY_RESTRICT panel,
-                                const float* HWY_RESTRICT bias, bool adds, float* HWY_RESTRICT c, size_t stride,
-                                size_t columns) {
-  HWY_ALIGN float whole[R * kPanel];
-  if (adds)
-    for (size_t r = 0; r < R; r++) std::memcpy(whole + r * kPanel, c + r * stride, columns * sizeof(float));
-  MultiplyTile<R>(a, steps, panel, bias, adds, whole, kPanel);
-  for (size_t r = 0; r < R; r++) std::memcpy(c + r * stride, whole + r * kPanel, columns * sizeof(float));
-}
-
-// The columns of one panel for all rows of a block; rows_from(i) is a from row i on.
-template <class RowsFrom>
-HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::MatmulBlock& block, int64_t column,
-                              const detail::MatmulSteps& steps, const float* HWY_RESTRICT panel,
-                              const RowsFrom& rows_from) {
-  const auto count =
-      static_cast<size_t>(HWY_MIN(static_cast<int64_t>(kPanel), block.first_column + block.columns - column));
-  const auto stride = static_cast<size_t>(job.c.strides[0]), depth = static_cast<size_t>(steps.count);
-  const bool first = steps.first == 0, adds = !first || job.into == detail::Into::add;
-  Bias bias;
-  if (job.bias && first) std::memcpy(bias.lanes, job.bias + column, count * sizeof(float));
-  float* c = job.c.data + block.first_row * job.c.strides[0] + column;
-  ForEachTile<kVectors>(static_cast<size_t>(block.rows), [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
-    if (count == kPanel)
-      MultiplyTile<R>(rows_from(i), depth, panel, bias.lanes, adds, c + i * stride, stride);
-    else
-      MultiplyCutTile<R>(rows_from(i), depth, panel, bias.lanes, adds, c + i * stride, stride, count);
-  });
-}
-
-// Adds so many steps of the depth to a block of c.
-void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulBlock& block, const detail::MatmulSteps& steps,
-                   const detail::PackedOperand& a, const detail::PackedOperand& b) {
-  const auto a_stride = static_cast<size_t>(job.a.strides[0]), a_steps = static_cast<size_t>(a.steps.count);
-  const float* in_place = job.a.data + block.first_row * job.a.strides[0] + steps.first;
-  const float* tiles = a.data ? a.at(block.first_row, steps.first, kTileRows) : nullptr;
-  for (int64_t j = block.first_column; j < block.first_column + block.columns; j += static_cast<int64_t>(kPanel)) {
-    const float* panel = b.at(j, steps.first, kPanel);
-    if (tiles)
-      MultiplyPanel(job, block, j, steps, panel, [&](size_t i) HWY_ATTR {
-        const size_t tile = i / kTileRows * kTileRows;
-        return ByColumns(tiles + tile * a_steps + (i - tile), kTileRows);
-      });
-    else
-      MultiplyPanel(job, block, j, steps, panel,
-                    [&](size_t i) HWY_ATTR { return ByRows(in_place + i * a_stride, a_stride); });
-  }
-}
-
-// Few rows of a, as in decoding, and columns of b contiguous: dot products that read b once, where it lies.
-template <size_t M, size_t N>
-HWY_INLINE void DotTile(const float* HWY_RESTRICT a, size_t a_stride, const float* HWY_RESTRICT b, size_t b_stride,
-                        size_t depth, float* HWY_RESTRICT sums) {
-  const FloatTag d;
-  FloatVec s[M][N];
-  for (size_t m = 0; m < M; m++)
-    for (size_t n = 0; n < N; n++) s[m][n] = hn::Zero(d);
-  size_t k = 0;
-  for (; k + kLanes <= depth; k += kLanes)
-    for (size_t n = 0; n < N; n++) {
-      const FloatVec bn = hn::LoadU(d, b + n * b_stride + k);
-      for (size_t m = 0; m < M; m++) s[m][n] = hn::MulAdd(hn::LoadU(d, a + m * a_stride + k), bn, s[m][n]);
-    }
-  for (size_t m = 0; m < M; m++)
-    for (size_t n = 0; n < N; n++) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, s[m][n]));
-      for (size_t t = k; t < depth; t++) sum += a[m * a_stride + t] * b[n * b_stride + t];
-      sums[m * N + n] = sum;
-    }
-}
-
-template <size_t M, size_t N>
-HWY_INLINE void MultiplyDotTile(const detail::MatmulJob& job, int64_t row, int64_t column) {
-  float sums[M * N];
-  DotTile<M, N>(job.a.data + row * job.a.strides[0], static_cast<size_t>(job.a.strides[0]),
-                job.b.data + column * job.b.strides[1], static_cast<size_t>(job.b.strides[1]),
-                static_cast<size_t>(job.depth()), sums);
-  for (size_t m = 0; m < M; m++)
-    for (size_t n = 0; n < N; n++) {
-      float& c = job.c(row + static_cast<int64_t>(m), column + static_cast<int64_t>(n));
-      const float before = job.into == detail::Into::add ? c : 0.0f;
-      c = before + (job.bias ? job.bias[column + static_cast<int64_t>(n)] : 0.0f) + sums[m * N + n];
-    }
-}
-
-void MultiplyFewRows(const detail::MatmulJob& job, const detail::MatmulBlock& block) {
-  constexpr size_t kColumns = 4;
-  const auto columns = static_cast<size_t>(block.columns);
-  const auto each = [&]<size_t M>(int64_t row) HWY_ATTR {
-    size_t j = 0;
-    for (; j + kColumns <= columns; j += kColumns)
-      MultiplyDotTile<M, kColumns>(job, row, block.first_column + static_cast<int64_t>(j));
-    for (; j < columns; j++) MultiplyDotTile<M, 1>(job, row, block.first_column + static_cast<int64_t>(j));
-  };
-  int64_t row = block.first_row;
-  const int64_t end = block.first_row + block.rows;
-  for (; row + 4 <= end; row += 4) each.template operator()<4>(row);
-  for (; row + 2 <= end; row += 2) each.template operator()<2>(row);
-  for (; row < end; row++) each.template operator()<1>(row);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace phasor
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
+#include "matmul_kernels.h"
 #include "phasor/core/parallel.h"
-#include "simd/dispatch.h"
+#include "simd/amx.h"
+#include "simd/arena.h"
 
 namespace phasor::detail {
 namespace {
-
-HWY_EXPORT(PanelColumns);
-HWY_EXPORT(PackPanels);
-HWY_EXPORT(PackTiles);
-HWY_EXPORT(MultiplyBlock);
-HWY_EXPORT(MultiplyFewRows);
 
 // Blocks of c, a task each: rows in tiles, columns in whole panels. How c is cut does not change its bits, only how the
 // depth is.
@@ -260,6 +17,8 @@ constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
 constexpr std::int64_t kPackedRows = 96, kTasksOfAThread = 5;
 // Few rows are cut finer, since then the time is that of reading b.
 constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
+// A product smaller than this in one dimension does not fill tiles.
+constexpr std::int64_t kLeastOfTiles = 24;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
 
@@ -270,6 +29,11 @@ constexpr std::int64_t kSharedFloats = std::int64_t{1} << 20;
 constexpr std::int64_t kPackedSteps = 64;
 
 std::int64_t parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
+
+// The size of as many parts as there would be with the given one, made more alike: a multiple of the unit.
+std::int64_t even_part(std::int64_t count, std::int64_t part, std::int64_t unit) {
+  return parts(parts(count, parts(count, part)), unit) * unit;
+}
 
 void check_operands(const MatmulJob& job) {
   const TensorView<const float, 2>&a = job.a, &b = job.b;
@@ -293,7 +57,7 @@ void add_bias_only(const MatmulJob& job) {
 void multiply_few_rows(const MatmulJob& job, bool small) {
   const auto [rows, columns] = job.c.shape;
   const std::int64_t width = small ? columns : kFewRowsColumns;
-  const auto kernel = PHASOR_DISPATCH(MultiplyFewRows);
+  const auto kernel = fma_kernels().multiply_few_rows;
   parallel_for(parts(columns, width), [&, rows = rows, columns = columns](std::int64_t task) {
     kernel(job, {0, rows, task * width, std::min(width, columns - task * width)});
   });
@@ -303,10 +67,10 @@ void multiply_few_rows(const MatmulJob& job, bool small) {
 // columns of b for itself, and uses them while in cache; so it does with its rows of a that is stored by columns.
 class PackedProduct {
  public:
-  PackedProduct(const MatmulJob& job, bool small)
-      : job_(job), packs_a_(!is_contiguous_along(job.a, 1)), panel_(PHASOR_DISPATCH(PanelColumns)()) {
+  PackedProduct(const MatmulJob& job, const MatmulKernels& kernels, bool small)
+      : job_(job), kernels_(kernels), packs_a_(kernels.always_packs_rows || !is_contiguous_along(job.a, 1)) {
     const auto [rows, columns] = job.c.shape;
-    block_.rows = small ? rows : packs_a_ ? kPackedRows : kBlockRows;
+    block_.rows = small ? rows : even_part(rows, packs_a_ ? kPackedRows : kBlockRows, kernels.rows);
     block_.columns = small ? columns : kBlockColumns;
     shares_b_ = rows > block_.rows;
     const auto tasks = [&, rows = rows, columns = columns](std::int64_t width) {
@@ -328,8 +92,6 @@ class PackedProduct {
   }
 
  private:
-  static constexpr std::int64_t kTile = 6;
-
   // Calls body with at most so many steps at a time, in order.
   template <class Body>
   static void for_each_part(const MatmulSteps& steps, std::int64_t most, const Body& body) {
@@ -337,19 +99,25 @@ class PackedProduct {
       body(MatmulSteps{steps.first + done, std::min(most, steps.count - done)});
   }
 
+  // Memory for so many rows or columns, in units of that size.
+  float* take(Arena& arena, std::int64_t count, std::int64_t unit, std::int64_t steps) const {
+    const std::int64_t elements = parts(count, unit) * unit * parts(steps, kernels_.steps) * kernels_.steps;
+    return arena.take(static_cast<std::size_t>(parts(elements * kernels_.bytes, sizeof(float))));
+  }
+
   // Memory is read as it lies: some steps of all columns, or all steps of some columns.
   PackedOperand pack_b(const MatmulPart& whole) const {
     const auto [first, columns, steps] = whole;
-    const auto size = static_cast<std::size_t>(parts(columns, panel_) * panel_ * steps.count);
-    const PackedOperand b{Arena::begin_shared().take(size), first, steps};
+    const std::int64_t unit = kernels_.columns;
+    const PackedOperand b{take(Arena::begin_shared(), columns, unit, steps.count), first, steps};
     const bool by_steps = is_contiguous_along(job_.b, 1);
-    parallel_for(by_steps ? parts(steps.count, kPackedSteps) : parts(columns, panel_), [&](std::int64_t i) {
+    parallel_for(by_steps ? parts(steps.count, kPackedSteps) : parts(columns, unit), [&](std::int64_t i) {
       MatmulPart part = whole;
       if (by_steps)
         part.steps = {part.steps.first + i * kPackedSteps, std::min(kPackedSteps, part.steps.count - i * kPackedSteps)};
       else
-        part.first += i * panel_, part.count = std::min(panel_, part.count - i * panel_);
-      PHASOR_DISPATCH(PackPanels)(job_, part, b);
+        part.first += i * unit, part.count = std::min(unit, part.count - i * unit);
+      kernels_.pack_columns(job_, part, b);
     });
     return b;
   }
@@ -367,25 +135,29 @@ class PackedProduct {
 
   void multiply_block(const MatmulBlock& block, const MatmulSteps& steps, const PackedOperand& shared_b) const {
     Arena& arena = Arena::begin();
-    const auto take = [&](std::int64_t count, std::int64_t unit) {
-      return arena.take(static_cast<std::size_t>(parts(count, unit) * unit * std::min(steps.count, kMatmulDepth)));
-    };
-    float* own_a = packs_a_ ? take(block.rows, kTile) : nullptr;
-    float* own_b = shares_b_ ? nullptr : take(block.columns, panel_);
+    const std::int64_t depth = std::min(steps.count, kMatmulDepth);
+    float* own_a = packs_a_ ? take(arena, block.rows, kernels_.rows, depth) : nullptr;
+    float* own_b = shares_b_ ? nullptr : take(arena, block.columns, kernels_.columns, depth);
     for_each_part(steps, kMatmulDepth, [&](const MatmulSteps& part) {
       const PackedOperand a{own_a, block.first_row, part};
       const PackedOperand b = shares_b_ ? shared_b : PackedOperand{own_b, block.first_column, part};
-      if (packs_a_) PHASOR_DISPATCH(PackTiles)(job_, {block.first_row, block.rows, part}, a);
-      if (!shares_b_) PHASOR_DISPATCH(PackPanels)(job_, {block.first_column, block.columns, part}, b);
-      PHASOR_DISPATCH(MultiplyBlock)(job_, block, part, a, b);
+      if (packs_a_) kernels_.pack_rows(job_, {block.first_row, block.rows, part}, a);
+      if (!shares_b_) kernels_.pack_columns(job_, {block.first_column, block.columns, part}, b);
+      kernels_.multiply_block(job_, block, part, a, b);
     });
   }
 
   const MatmulJob& job_;
+  const MatmulKernels kernels_;
   bool packs_a_, shares_b_ = false;
-  std::int64_t panel_;
   MatmulBlock block_;  // the size of one
 };
+
+// Tiles are 32 x 32 of 32 steps, whether full or not.
+MatmulKernels kernels_for(const MatmulJob& job, bool small) {
+  const bool fills_tiles = std::min({job.c.shape[0], job.c.shape[1], job.depth()}) >= kLeastOfTiles;
+  return uses_amx() && fills_tiles && !small ? amx_kernels() : fma_kernels();
+}
 
 }  // namespace
 
@@ -400,8 +172,7 @@ void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorVi
   if (rows <= kFewRows && is_contiguous_along(b, 0) && is_contiguous_along(a, 1))
     multiply_few_rows(job, small);
   else
-    PackedProduct(job, small).run();
+    PackedProduct(job, kernels_for(job, small), small).run();
 }
 
 }  // namespace phasor::detail
-#endif  // HWY_ONCE

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "phasor/core/parallel.h"
@@ -137,6 +138,84 @@ TEST(Matmul, SeveralBlocksInEveryStorage) {
       check(p, true);
       if (HasFatalFailure()) return;
     }
+}
+
+constexpr std::int64_t kSide = 96;  // enough for every kind of kernel
+
+Tensor<float, 2> normal_square(std::uint64_t seed) {
+  Tensor<float, 2> x({kSide, kSide});
+  Philox(seed).fill_normal(x);
+  return x;
+}
+
+Tensor<float, 2> product(const Tensor<float, 2>& a, const Tensor<float, 2>& b) {
+  Tensor<float, 2> c({a.shape()[0], b.shape()[1]});
+  detail::matmul(a.view(), b.view(), c.view(), Into::write);
+  return c;
+}
+
+// Also where floats are made of smaller numbers, whose digits end sooner.
+TEST(Matmul, NumbersOfEverySizeKeepTheirDigits) {
+  const Tensor<float, 2> a = normal_square(21), b = normal_square(22);
+  on_every_target([&] {
+    const Tensor<float, 2> expected = product(a, b);
+    for (const float scale : {0x1p+80f, 0x1p-80f}) {
+      Tensor<float, 2> scaled_a = normal_square(21), scaled_b = normal_square(22);
+      for (float& x : scaled_a) x *= scale;
+      for (float& x : scaled_b) x /= scale;
+      const Tensor<float, 2> c = product(scaled_a, scaled_b);
+      for (std::int64_t i = 0; i < c.size(); i++) ASSERT_EQ(c.data()[i], expected.data()[i]) << "scale " << scale;
+    }
+  });
+}
+
+TEST(Matmul, TheLargestFloatTimesOneIsItself) {
+  Tensor<float, 2> a({kSide, kSide}), b({kSide, kSide});
+  for (std::int64_t i = 0; i < kSide; i++)
+    a(i, i) = (i % 2 ? -1.0f : 1.0f) * std::numeric_limits<float>::max(), b(i, i) = 1;
+  on_every_target([&] {
+    const Tensor<float, 2> c = product(a, b);
+    for (std::int64_t i = 0; i < c.size(); i++) ASSERT_EQ(c.data()[i], a.data()[i]);
+  });
+}
+
+TEST(Matmul, WhatIsNotFiniteStaysInItsRow) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Tensor<float, 2> a = normal_square(23);
+    const Tensor<float, 2> b = normal_square(24);
+    a(5, 7) = bad;
+    on_every_target([&] {
+      const Tensor<float, 2> c = product(a, b);
+      for (std::int64_t i = 0; i < kSide; i++)
+        for (std::int64_t j = 0; j < kSide; j++)
+          ASSERT_EQ(std::isfinite(c(i, j)), i != 5) << '[' << i << ", " << j << ']';
+    });
+  }
+}
+
+TEST(Matmul, ErrorIsThatOfPlainFloatLoops) {
+  constexpr std::int64_t kRows = 64, kColumns = 64, kDepth = 1000;
+  Tensor<float, 2> a({kRows, kDepth}), b({kDepth, kColumns});
+  Philox(25).fill_normal(a), Philox(26).fill_normal(b);
+  Tensor<double, 2> exact({kRows, kColumns});
+  double plain_error = 0;
+  for (std::int64_t i = 0; i < kRows; i++)
+    for (std::int64_t j = 0; j < kColumns; j++) {
+      float plain = 0;
+      for (std::int64_t k = 0; k < kDepth; k++) {
+        exact(i, j) += static_cast<double>(a(i, k)) * static_cast<double>(b(k, j));
+        plain += a(i, k) * b(k, j);
+      }
+      plain_error = std::max(plain_error, std::fabs(plain - exact(i, j)));
+    }
+  on_every_target([&] {
+    const Tensor<float, 2> c = product(a, b);
+    double error = 0;
+    for (std::int64_t i = 0; i < c.size(); i++)
+      error = std::max(error, std::fabs(static_cast<double>(c.data()[i]) - exact.data()[i]));
+    RecordProperty("error_" + simd_target(), std::to_string(error));
+    EXPECT_LE(error, plain_error);
+  });
 }
 
 TEST(Matmul, NothingToSumLeavesBiasOrWhatWasThere) {
