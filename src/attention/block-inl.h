@@ -43,6 +43,13 @@ inline bool HoldsWholePanels(const Shape<4>& shape, detail::ElementType type, in
          shape[3] % static_cast<int64_t>(kSquare) == 0;
 }
 
+// Zeros where rows that are read into a buffer leave any.
+inline void ClearAroundRows(int64_t rows, size_t channels, float* buffer) {
+  const size_t stride = WholeSquares(channels);
+  const size_t filled = stride == channels ? static_cast<size_t>(rows) : 0;
+  std::fill_n(buffer + filled * stride, (WholePanels(rows) - filled) * stride, 0.0f);
+}
+
 inline StagedRows ReadQueries(const detail::AnyView& x, const detail::QueryBlock& block,
                               const std::optional<RotaryView>& rotation, float* buffer) {
   const auto channels = static_cast<size_t>(x.shape[3]);
@@ -50,9 +57,8 @@ inline StagedRows ReadQueries(const detail::AnyView& x, const detail::QueryBlock
     const float* rows = &x.as<const float>()(block.sequence->batch, block.head, block.first, 0);
     return {rows, static_cast<size_t>(x.strides[2]), channels};
   }
-  const size_t stride = WholeSquares(channels), count = static_cast<size_t>(block.count);
-  const size_t filled = stride == channels ? count : 0;  // rows that will be overwritten whole
-  std::fill_n(buffer + filled * stride, (WholePanels(block.count) - filled) * stride, 0.0f);
+  const size_t stride = WholeSquares(channels);
+  ClearAroundRows(block.count, channels, buffer);
   detail::read_rows(x, block.sequence->batch, block.head, block.first, block.count, rotation, buffer,
                     static_cast<int64_t>(stride));
   return {buffer, stride, channels};

@@ -50,6 +50,10 @@ struct Sequence {
 
 struct AttentionCall {
   AnyView q, k, v;
+  // More channels of q, behind the first, or none, and what is then subtracted from both [B, G, 1, D]. As W2 has them:
+  // forward only.
+  AnyView second_q;
+  TensorView<const float, 4> middle;
   AnyView second_v;  // more values under the same weights, shaped as v, or none: forward only, as W2 has them
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   std::int64_t channels = 0, value_channels = 0;  // D, E

@@ -11,6 +11,7 @@
 #include "dropout-inl.h"
 #include "forward.h"
 #include "softmax_end.h"
+#include "w2_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -113,9 +114,21 @@ class ForwardBlock {
     for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
       const QueryPanel panel = PanelAt(first);
       part.first = panel.first_query, part.count = static_cast<int64_t>(panel.count);
-      const StagedRows rows = ReadQueries(call_.q, part, call_.options.rotate_q, buffer);
+      const StagedRows rows =
+          call_.second_q ? ReadStreams(part, buffer) : ReadQueries(call_.q, part, call_.options.rotate_q, buffer);
       RowsToPanels(rows, part.count, QueryFactor(call_), query_panels_ + first * rows.panel_rows());
     }
+  }
+
+  StagedRows ReadStreams(const detail::QueryBlock& part, float* buffer) const {
+    const auto channels = static_cast<size_t>(call_.channels), stride = WholeSquares(channels);
+    const int64_t b = part.sequence->batch, row = static_cast<int64_t>(stride);
+    ClearAroundRows(part.count, channels, buffer);
+    detail::read_rows(call_.q, b, part.head, part.first, part.count, call_.options.rotate_q, buffer, row);
+    detail::read_rows(call_.second_q, b, part.head, part.first, part.count, {}, buffer + call_.q.shape[3], row);
+    const float* middle = &call_.middle(b, part.head / call_.group(), 0, 0);
+    detail::subtract_from_rows(middle, part.count, call_.channels, buffer, row);
+    return {buffer, stride, channels};
   }
 
   // The rows of the output, then what the next block reads, as far as it reads anything new.
@@ -125,6 +138,7 @@ class ForwardBlock {
     if (!next) return;
     const int64_t b = next->sequence->batch, group = next->head / call_.group();
     ahead_.add(call_.q, b, next->head, next->first, next->count);
+    ahead_.add(call_.second_q, b, next->head, next->first, next->count);
     if (next->sequence == block_.sequence && group == block_.head / call_.group()) return;
     constexpr int64_t kMost = 256;  // the second-level cache also has this block's keys and values
     const SeenKeys keys = KeysSeen(call_, *next);

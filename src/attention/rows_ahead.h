@@ -33,7 +33,7 @@ struct RowsInMemory {
 
 class RowsAhead {
  public:
-  // Rows first .. first + count - 1 of head h in batch b, after those added before; six times at most.
+  // Rows first .. first + count - 1 of head h in batch b, after those added before; seven times at most.
   template <class Byte>
   void add(const AnyTensor<Byte>& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count) {
     if (x && count > 0) runs_.at(added_++) = RowsInMemory(x, b, h, first, count);
@@ -60,7 +60,7 @@ class RowsAhead {
     if (--run.rows == 0) run_++;
   }
 
-  std::array<RowsInMemory, 6> runs_;
+  std::array<RowsInMemory, 7> runs_;
   std::size_t added_ = 0, run_ = 0;
   std::int64_t byte_ = 0;  // of its row
 };

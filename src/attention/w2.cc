@@ -7,6 +7,7 @@
 #include "check_shapes.h"
 #include "rows.h"
 #include "w2_lowering.h"
+#include "w2_rows.h"
 
 namespace phasor {
 namespace detail {
@@ -92,8 +93,8 @@ void shift_lse(const W2Problem& problem, const W2Lowered& lowered, double factor
   });
 }
 
-void w2_decode(const char* function, const W2Problem& problem, const W2ForwardOutput& output) {
-  const W2Lowered lowered = lower(function, problem, output.lse.data != nullptr, W2Values::side_by_side);
+void forward_side_by_side(const char* function, const W2Problem& problem, const W2ForwardOutput& output) {
+  const W2Lowered lowered = lower(function, problem, output.lse.data != nullptr, StreamLayout::side_by_side);
   const AttentionCall& call = lowered.call;
   const Scratch out({call.batch, call.heads, call.queries, call.value_channels});
   forward(call, {out.view(), output.lse, output.weights});
@@ -107,11 +108,11 @@ void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v
   const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_outputs(kName, problem, output);
   constexpr std::int64_t kFewQueries = 16;  // these go to the decode kernel, which has one stream of values
-  if (problem.means.queries <= kFewQueries) {
-    w2_decode(kName, problem, output);
+  if (problem.means.queries <= kFewQueries || problem.has_whole_scores()) {
+    forward_side_by_side(kName, problem, output);
     return;
   }
-  const W2Lowered lowered = lower(kName, problem, output.lse.data != nullptr, W2Values::apart);
+  const W2Lowered lowered = lower(kName, problem, output.lse.data != nullptr, StreamLayout::apart);
   forward(lowered.call, {output.out.mean, output.lse, output.weights, output.out.spread});
   if (output.lse.data) shift_lse(problem, lowered, -1.0, output.lse, output.lse);
 }
@@ -268,7 +269,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   constexpr const char* kName = "w2_attention_backward";
   const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_gradients(kName, problem, input, output);
-  const W2Lowered lowered = lower(kName, problem, true, W2Values::side_by_side);
+  const W2Lowered lowered = lower(kName, problem, true, StreamLayout::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
   ScratchZeros<float, 3> lse(input.lse.shape);
   shift_lse(problem, lowered, 1.0, input.lse, lse.view());

@@ -5,18 +5,10 @@
 #include <limits>
 
 #include "rows.h"
+#include "simd/arena.h"
+#include "w2_rows.h"
 
 namespace phasor::detail {
-
-double dot(const float* a, const float* b, std::int64_t count) {
-  constexpr std::int64_t kLanes = 8;
-  double sums[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (std::int64_t z = 0; z < kLanes; z++) sums[z] += static_cast<double>(a[i + z]) * static_cast<double>(b[i + z]);
-  for (std::int64_t z = 0; i + z < count; z++) sums[z] += static_cast<double>(a[i + z]) * static_cast<double>(b[i + z]);
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
 
 namespace {
 
@@ -86,12 +78,6 @@ ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
   return result;
 }
 
-void subtract(const float* __restrict mean, std::int64_t count, std::int64_t channels, float* __restrict rows,
-              std::int64_t stride) {
-  for (std::int64_t i = 0; i < count; i++)
-    for (std::int64_t c = 0; c < channels; c++) rows[i * stride + c] -= mean[c];
-}
-
 // A number that float may not reach; it stays finite.
 float rounded(double x) {
   constexpr double kMost = std::numeric_limits<float>::max();
@@ -111,7 +97,7 @@ void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, 
   for_row_blocks(k.view().shape, [&](const RowBlock& block) {
     const auto [b, g, first, count, index] = block;
     read_keys(problem, block, k);
-    subtract(&middle(b, g, 0, 0), count, channels, k.row(b, g, first), k.channels());
+    subtract_from_rows(&middle(b, g, 0, 0), count, channels, k.row(b, g, first), k.channels());
     for (std::int64_t j = first; j < first + count; j++) {
       float* row = k.row(b, g, j);
       const double norm = dot(row, row, channels);
@@ -125,14 +111,20 @@ void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, 
   });
 }
 
-void lower_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
+// q~ of a block, in rows that are `stride` apart.
+void read_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middle, const RowBlock& block, float* rows,
+                  std::int64_t stride) {
+  const auto [b, h, first, count, index] = block;
+  read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, rows, stride);
+  subtract_from_rows(&middle(b, h / problem.means.group(), 0, 0), count, problem.stream_channels(), rows, stride);
+}
+
+void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
   const Scratch& q = lowered.q;
-  const std::int64_t group = problem.means.group(), channels = problem.stream_channels();
+  const std::int64_t channels = problem.stream_channels();
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
-    read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, q.row(b, h, first),
-                 q.channels());
-    subtract(&middle(b, h / group, 0, 0), count, channels, q.row(b, h, first), q.channels());
+    read_queries(problem, lowered.middle, block, q.row(b, h, first), q.channels());
     if (lowered.query_norms.empty() && !problem.has_whole_scores()) return;
     for (std::int64_t i = first; i < first + count; i++) {
       float* row = q.row(b, h, i);
@@ -145,6 +137,35 @@ void lower_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middl
       }
     }
   });
+}
+
+// Only the norms, where the kernel reads q itself.
+void measure_queries(const W2Problem& problem, W2Lowered& lowered) {
+  const std::int64_t channels = problem.stream_channels();
+  for_row_blocks(problem.means.q.shape, [&](const RowBlock& block) {
+    float* rows = Arena::begin().take(static_cast<std::size_t>(kRowsOfABlock * channels));
+    read_queries(problem, lowered.middle, block, rows, channels);
+    for (std::int64_t i = 0; i < block.count; i++)
+      lowered.query_norms(block.b, block.h, block.first + i) = dot(rows + i * channels, rows + i * channels, channels);
+  });
+}
+
+// The call of the kernel on q~ and k~ that lie side by side.
+AttentionCall side_by_side_call(const char* function, const W2Lowered& lowered, AttentionOptions options) {
+  options.rotate_q.reset();
+  return make_call(function, lowered.q.view(), lowered.k.view(), lowered.v.view(), options);
+}
+
+// The same where q and v are read as two streams.
+AttentionCall streamed_call(const char* function, const W2Problem& problem, const W2Lowered& lowered,
+                            const AttentionOptions& options) {
+  AttentionCall call = make_call(function, problem.q.mean, problem.k.mean, problem.v.mean, options);
+  call.second_q = problem.q.spread;
+  call.middle = lowered.middle.view();
+  call.k = lowered.k.view();
+  call.channels = problem.stream_channels();
+  call.second_v = problem.v.spread;
+  return call;
 }
 
 }  // namespace
@@ -169,29 +190,30 @@ void split(const Scratch& rows, const StreamsOutput& streams) {
   for_row_blocks(rows.view().shape, [&](const RowBlock& block) { split_block(rows, block, streams); });
 }
 
-W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, W2Values values) {
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, StreamLayout layout) {
   const AttentionCall& means = problem.means;
   W2Lowered lowered;
-  const bool whole = problem.has_whole_scores();
-  lowered.q = Scratch(with_channels(means.q.shape, problem.lowered_channels()));
+  const bool whole = problem.has_whole_scores(), streamed = layout == StreamLayout::apart;
   lowered.k = Scratch(with_channels(means.k.shape, problem.lowered_channels()));
   if (!whole) lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
   if (with_query_norms && !whole)
     lowered.query_norms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
-  const ScratchZeros<float, 4> middle = middle_keys(problem);
-  lower_keys(problem, middle, lowered);
-  lower_queries(problem, middle, lowered);
-  const bool apart = values == W2Values::apart;
-  if (!apart) lowered.v = side_by_side(problem.v);
+  lowered.middle = middle_keys(problem);
+  lower_keys(problem, lowered.middle, lowered);
 
   AttentionOptions options = means.options;
   options.scale = 2 * problem.t;
   if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
-  options.rotate_q.reset();
   options.rotate_k.reset();
-  lowered.call = make_call(function, lowered.q.view(), lowered.k.view(),
-                           apart ? problem.v.mean : AnyView(lowered.v.view()), options);
-  if (apart) lowered.call.second_v = problem.v.spread;
+  if (streamed) {
+    if (with_query_norms) measure_queries(problem, lowered);
+    lowered.call = streamed_call(function, problem, lowered, options);
+  } else {
+    lowered.q = Scratch(with_channels(means.q.shape, problem.lowered_channels()));
+    lower_queries(problem, lowered);
+    lowered.v = side_by_side(problem.v);
+    lowered.call = side_by_side_call(function, lowered, options);
+  }
   return lowered;
 }
 

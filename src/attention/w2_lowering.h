@@ -57,9 +57,6 @@ void for_row_blocks(const Shape<4>& shape, const Body& body) {
   }
 }
 
-// a . b in double: eight sums, in an order that does not depend on the compiler.
-double dot(const float* a, const float* b, std::int64_t count);
-
 // A call that has been checked.
 struct W2Problem {
   AttentionCall means;  // of the mean streams, with the options as they were given
@@ -73,17 +70,19 @@ struct W2Problem {
 };
 
 struct W2Lowered {
-  Scratch q, k;                         // q~ and k~
-  Scratch v;                            // the streams of v, if they are wanted side by side
+  ScratchZeros<float, 4> middle;        // c [B, G, 1, 2D]
+  Scratch k;                            // k~
+  Scratch q, v;                         // q~ and the streams of v, if they are wanted side by side
   ScratchZeros<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for; not with whole scores
   ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]; not with whole scores
   AttentionCall call;                   // refers to the above
 };
 
-// Values are read where they lie, as two streams, or put side by side as backward and decode need them.
-enum class W2Values { apart, side_by_side };
+// Queries and values are read where they lie, as two streams, or put side by side as backward, decode and whole scores
+// need them.
+enum class StreamLayout { apart, side_by_side };
 
-W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, W2Values values);
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, StreamLayout layout);
 
 // The streams as one tensor of floats, and the other way: floats rounded and stored.
 Scratch side_by_side(const StreamsView& streams);
