@@ -13,12 +13,12 @@ namespace {
 // Blocks of c, a task each: rows in tiles, columns in whole panels. How c is cut does not change its bits, only how the
 // depth is.
 constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
-// Where a task packs its rows of a: fewer, and then as many columns as leave enough tasks for all threads.
-constexpr std::int64_t kPackedRows = 96, kTasksOfAThread = 5;
+// Where a task packs its rows of a, it makes fewer, and then as many columns as leave enough tasks for all threads.
+constexpr std::int64_t kTasksOfAThread = 5;
 // Few rows are cut finer, since then the time is that of reading b.
 constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
-// A product smaller than this in one dimension does not fill tiles.
-constexpr std::int64_t kLeastOfTiles = 24;
+// Products smaller than this in one dimension do not pay for making floats into tiles.
+constexpr std::int64_t kLeastOfTiles = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
 
@@ -70,7 +70,8 @@ class PackedProduct {
   PackedProduct(const MatmulJob& job, const MatmulKernels& kernels, bool small)
       : job_(job), kernels_(kernels), packs_a_(kernels.always_packs_rows || !is_contiguous_along(job.a, 1)) {
     const auto [rows, columns] = job.c.shape;
-    block_.rows = small ? rows : even_part(rows, packs_a_ ? kPackedRows : kBlockRows, kernels.rows);
+    const std::int64_t usual = packs_a_ ? kernels.packed_rows : kBlockRows;
+    block_.rows = small || rows <= kBlockRows ? rows : even_part(rows, usual, kernels.rows);
     block_.columns = small ? columns : kBlockColumns;
     shares_b_ = rows > block_.rows;
     const auto tasks = [&, rows = rows, columns = columns](std::int64_t width) {
@@ -153,10 +154,9 @@ class PackedProduct {
   MatmulBlock block_;  // the size of one
 };
 
-// Tiles are 32 x 32 of 32 steps, whether full or not.
-MatmulKernels kernels_for(const MatmulJob& job, bool small) {
-  const bool fills_tiles = std::min({job.c.shape[0], job.c.shape[1], job.depth()}) >= kLeastOfTiles;
-  return uses_amx() && fills_tiles && !small ? amx_kernels() : fma_kernels();
+MatmulKernels kernels_for(const MatmulJob& job) {
+  const std::int64_t least = std::min({job.c.shape[0], job.c.shape[1], job.depth()});
+  return uses_amx() && least >= kLeastOfTiles ? amx_kernels() : fma_kernels();
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorVi
   if (rows <= kFewRows && is_contiguous_along(b, 0) && is_contiguous_along(a, 1))
     multiply_few_rows(job, small);
   else
-    PackedProduct(job, kernels_for(job, small), small).run();
+    PackedProduct(job, kernels_for(job), small).run();
 }
 
 }  // namespace phasor::detail

@@ -101,6 +101,7 @@ MatmulKernels amx_kernels() {
           .steps = kSteps,
           .bytes = kUnitBytes / kUnit / kSteps,
           .always_packs_rows = true,
+          .packed_rows = 128,
           .pack_rows = pack_rows,
           .pack_columns = pack_columns,
           .multiply_block = multiply_block};

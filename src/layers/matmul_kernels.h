@@ -57,6 +57,7 @@ struct MatmulKernels {
   // Otherwise only an a that is stored by columns is packed: these, if a power of two apart, would fall into the same
   // few sets of the cache.
   bool always_packs_rows = false;
+  std::int64_t packed_rows = 96;  // by a task at once
 
   // Parts begin with a unit.
   void (*pack_rows)(const MatmulJob&, const MatmulPart&, const PackedOperand&) = nullptr;
