@@ -1,10 +1,10 @@
 // Float products on tiles of bf16 (AMX). A float of 24 bits is the sum of three bf16 of 8 bits each:
 //
-//   a = a1 + a2 + a3,  b = b1 + b2 + b3,  a b = a1 b1 + (a1 b2 + a2 b1) + (a1 b3 + a2 b2 + a3 b1) + less than 2^-22 |a
-//   b|
+//   a = a1 + a2 + a3,  b = b1 + b2 + b3
+//   a b = a1 b1 + (a1 b2 + a2 b1) + (a1 b3 + a2 b2 + a3 b1) + at most 2^-23 |a b|
 //
 // Products of bf16 are exact in the float sums that the tiles hold, so six products of tiles give a product of floats,
-// in less than half the time of float instructions, and since fewer sums are rounded, with a smaller error
+// in about half the time of float instructions, and since fewer sums are rounded, with a smaller error
 // (docs/numerics.md).
 //
 // A tile is 16 rows of 64 bytes: 16 rows of a by 32 steps of the depth, 16 columns of b by 32 steps, or 16 x 16 floats

@@ -1,6 +1,8 @@
 // Which instruction set the kernels use. The build holds one version of every kernel for each set; the best
 // that this CPU can run is chosen at run time. The environment variable PHASOR_SIMD_TARGET, read at the first
 // kernel call, forces one by name (for tests): an unknown name is an error that lists the possible ones.
+//
+// AMX, where the CPU has it, is the best: the matrix products of layers use it, all other kernels the best vectors.
 #pragma once
 
 #include <string>
@@ -9,7 +11,7 @@
 
 namespace phasor {
 
-// The one in use, as reported by a kernel compiled for it: "AVX2", "AVX3" (AVX-512), "SSE4", ...
+// The one in use, as reported by a kernel compiled for it: "AMX", "AVX3" (AVX-512), "AVX2", "SSE4", ...
 std::string simd_target();
 
 // Those that this build holds and this CPU can run, best first.
