@@ -184,16 +184,25 @@ PHASOR_AMX void multiply_units(const std::byte* a, const std::byte* b, std::int6
 
 namespace {
 
-PHASOR_AMX void Configure() {
-  static constexpr TileConfiguration kTiles;  // in memory: g++ takes the instruction to read its first bytes alone
+// In memory that the compiler does not know: g++ takes these instructions to read and write the first bytes alone.
+PHASOR_AMX void Configure(std::uint8_t* before) {
+  static constexpr TileConfiguration kTiles;
+  _tile_storeconfig(before);
   _tile_loadconfig(&kTiles);
 }
-PHASOR_AMX void Release() { _tile_release(); }
+
+PHASOR_AMX void Restore(const std::uint8_t* before) {
+  const bool were_set_up = before[0] != 0;  // the palette
+  if (were_set_up)
+    _tile_loadconfig(before);
+  else
+    _tile_release();
+}
 
 }  // namespace
 
-Tiles::Tiles() { Configure(); }
-Tiles::~Tiles() { Release(); }
+Tiles::Tiles() { Configure(before_); }
+Tiles::~Tiles() { Restore(before_); }
 
 }  // namespace phasor::amx
 

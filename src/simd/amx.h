@@ -60,13 +60,17 @@ inline Square<const float> zeros() {
   return {kZeros, 0};
 }
 
-// For as long as a thread multiplies: the tiles have to be set up, and given up, for they are costly to save.
+// For as long as a thread multiplies: the tiles have to be set up, and given up, for they are costly to save. Who set
+// them up before, as other libraries do for their next call, finds them so again.
 class Tiles {
  public:
   Tiles();
   ~Tiles();
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
+
+ private:
+  alignas(64) std::uint8_t before_[64] = {};
 };
 
 }  // namespace phasor::amx
