@@ -168,7 +168,7 @@ PHASOR_AMX void multiply_units(const std::byte* a, const std::byte* b, std::int6
   _tile_loadd(2, quarter(start, 1, 0), stride_in_bytes(start));
   _tile_loadd(3, quarter(start, 1, 1), stride_in_bytes(start));
   for (std::int64_t k = 0; k < steps; k += kSteps, a += kUnitBytes, b += kUnitBytes) {
-    if (next.data) FetchRows(next.data, next.stride), next.data += 2 * next.stride;
+    FetchRows(next.data, next.stride), next.data += 2 * next.stride;
     LoadA(a), LoadB(b + 2 * kPartBytes), AddProduct();  // a1 b3
     LoadB(b + kPartBytes), AddProduct();                // a1 b2
     LoadA(a + kPartBytes), AddProduct();                // a2 b2

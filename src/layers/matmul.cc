@@ -64,7 +64,7 @@ void multiply_few_rows(const MatmulJob& job, bool small) {
 }
 
 // b is packed by all threads, then used by all. Where one block has all rows of c, as with few tokens, a task packs its
-// columns of b for itself, and uses them while in cache; so it does with its rows of a that is stored by columns.
+// columns of b for itself, and uses them while in cache; so it does with its rows of a, where these are packed at all.
 class PackedProduct {
  public:
   PackedProduct(const MatmulJob& job, const MatmulKernels& kernels, bool small)

@@ -50,7 +50,7 @@ struct Square {
 };
 
 // c = start + a b: one unit of rows by one of columns, `steps` of the depth, for which units lie one behind the other.
-// Meanwhile the lines of `next`, the square that comes after it, are fetched, if any.
+// Meanwhile the lines of `next`, the square that comes after it, are fetched; it may lie outside of c.
 void multiply_units(const std::byte* a, const std::byte* b, std::int64_t steps, Square<const float> start,
                     Square<float> c, Square<const float> next);
 
