@@ -123,6 +123,8 @@ inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& blo
     const size_t count = static_cast<size_t>(seen.end - seen.begin + block.count) + kPanel;
     FillRelative(*job.call->options.relative_bias, scoring, count, buffers.relative);
     scoring.relative = buffers.relative;
+    scoring.relative_hides =
+        std::find(buffers.relative, buffers.relative + count, -detail::kInfinity) != buffers.relative + count;
   }
   return scoring;
 }
@@ -138,7 +140,7 @@ inline KeyBuffers TakeKeyBuffers(const detail::Job& job, detail::Arena& arena) {
   const auto take = [&](const detail::KeySource& source) {
     return source.needs_buffer() ? arena.take(kMostKeys * static_cast<size_t>(source.buffer_stride())) : nullptr;
   };
-  return {take(job.k), take(job.v), job.call->second_v ? take(job.second_v) : nullptr};
+  return {take(job.k), take(job.v), job.second_v ? take(*job.second_v) : nullptr};
 }
 
 // Calls body(KeyBlock) for the blocks of keys that the queries see, in order.
@@ -153,22 +155,22 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
     const detail::FloatRows k = job.k.rows(b, group, row, count, buffers.k);
     const detail::FloatRows v = job.v.rows(b, group, row, count, buffers.v);
     detail::FloatRows second_v;
-    if (job.call->second_v) second_v = job.second_v.rows(b, group, row, count, buffers.second_v);
+    if (job.second_v) second_v = job.second_v->rows(b, group, row, count, buffers.second_v);
     body(KeyBlock{first, static_cast<size_t>(count), k.data, v.data, static_cast<size_t>(k.stride),
                   static_cast<size_t>(v.stride), second_v.data, static_cast<size_t>(second_v.stride)});
     first += count;
   }
 }
 
-// tile = 2^(tile - base) lane by lane: scores to weights, once softmax is known.
+// tile = factor * 2^(tile - base) lane by lane: scores to weights, once softmax is known.
 inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_RESTRICT base,
-                                 float* HWY_RESTRICT tile) {
+                                 const float* HWY_RESTRICT factor, float* HWY_RESTRICT tile) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
-    const FloatVec base_v = hn::LoadU(d, base + v);
+    const FloatVec base_v = hn::LoadU(d, base + v), factor_v = hn::LoadU(d, factor + v);
     for (size_t i = 0; i < rows; i++) {
       float* at = tile + i * kPanel + v;
-      hn::StoreU(SoftmaxExp2(d, hn::Sub(hn::LoadU(d, at), base_v)), d, at);
+      hn::StoreU(hn::Mul(factor_v, SoftmaxExp2(d, hn::Sub(hn::LoadU(d, at), base_v))), d, at);
     }
   }
 }
@@ -188,7 +190,8 @@ inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t
       tile, panel,
       [&](size_t c, size_t v) HWY_ATTR {
         return hn::Mul(hn::LoadU(d, factor + v * kLanes), hn::LoadU(d, panel + c * kPanel + v * kLanes));
-      });
+      },
+      KeepSum());
 }
 
 // The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.

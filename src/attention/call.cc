@@ -110,11 +110,15 @@ void check_rotation(const char* function, const char* name, const RotaryView& ta
 
 void check_options(const char* function, const AttentionCall& call) {
   const AttentionOptions& o = call.options;
-  PHASOR_CHECK(std::isfinite(call.scale), function, "scale: ", call.scale, ", expected a finite number");
+  PHASOR_CHECK(std::fabs(call.scale) <= kLargestFactor, function, "scale: ", call.scale, ", expected a number from ",
+               -kLargestFactor, " to ", kLargestFactor);
   PHASOR_CHECK(o.window.left >= 0 && o.window.right >= 0, function, "window: (", o.window.left, ", ", o.window.right,
                "), expected sizes of at least 0");
-  PHASOR_CHECK(std::isfinite(o.softcap) && o.softcap >= 0, function, "softcap: ", o.softcap,
-               ", expected a finite number above 0, or 0 for none");
+  PHASOR_CHECK(o.softcap == 0 || (o.softcap >= 1 / kLargestFactor && o.softcap <= kLargestFactor), function,
+               "softcap: ", o.softcap, ", expected a number from ", 1 / kLargestFactor, " to ", kLargestFactor,
+               ", or 0 for none");
+  PHASOR_CHECK(o.softcap == 0 || std::fabs(call.scale) / o.softcap <= kLargestFactor, function, "softcap: ", o.softcap,
+               " beside scale ", call.scale, ", expected a ratio of at most ", kLargestFactor);
   PHASOR_CHECK(o.dropout.rate >= 0 && o.dropout.rate < 1, function, "dropout: rate ", o.dropout.rate,
                ", expected at least 0 and below 1");
   PHASOR_CHECK(o.sinks.empty() || static_cast<std::int64_t>(o.sinks.size()) == call.heads, function,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "phasor/attention/attention.h"
 #include "scratch.h"
@@ -52,9 +53,9 @@ struct AttentionCall {
   AnyView q, k, v;
   // More channels of q, behind the first, or none, and what is then subtracted from both [B, G, 1, D]. As W2 has them:
   // forward only.
-  AnyView second_q;
+  std::optional<AnyView> second_q;
   TensorView<const float, 4> middle;
-  AnyView second_v;  // more values under the same weights, shaped as v, or none: forward only, as W2 has them
+  std::optional<AnyView> second_v;  // more values under the same weights, shaped as v: forward only, as W2 has them
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   std::int64_t channels = 0, value_channels = 0;  // D, E
   double scale = 1.0;
@@ -84,6 +85,8 @@ struct BackwardInput {
   TensorView<const float, 3> lse;
   AnyView grad_out;
   TensorView<const float, 3> grad_lse;
+  // [B, H, T], optional: what is to be added to lse. W2 has it; as one float the sum would lose digits.
+  TensorView<const double, 3> lse_shift{};
 };
 
 struct BackwardOutput {
@@ -92,7 +95,13 @@ struct BackwardOutput {
   TensorView<float, 3> key_bias;
   TensorView<float, 2> relative_bias;
   TensorView<float, 1> sinks;
+  // [B, H, T], optional: the sum over the keys of the gradient of the scores, less what that sum is but for rounding.
+  TensorView<float, 3> row_residuals{};
 };
+
+// The largest factor that scores may be multiplied by. With it, scores of ordinary numbers stay far from the largest
+// float, 3.4e38, so that no infinity minus infinity gives NaN.
+constexpr double kLargestFactor = 1e30;
 
 void check_forward(const char* function, const AttentionCall& call, const ForwardOutput& output);
 void check_backward(const char* function, const AttentionCall& call, const BackwardInput& input,

@@ -159,7 +159,8 @@ class DecodeChunk {
       FillBiases(slot, first, keys);
       const FloatVec hidden = hn::Set(d, -detail::kInfinity);
       for (size_t j = 0; j < keys; j += kLanes) {  // hidden whatever the score was, NaN included
-        const FloatVec bias = hn::LoadU(d, biases_ + j), score = hn::Add(hn::LoadU(d, row + j), bias);
+        const FloatVec bias = hn::LoadU(d, biases_ + j);
+        const FloatVec score = MulAddOnce(d, bias, detail::kLog2E, hn::LoadU(d, row + j));
         hn::StoreU(hn::IfThenElse(hn::Eq(bias, hidden), hidden, score), d, row + j);
       }
     }
@@ -181,7 +182,7 @@ class DecodeChunk {
     const float* table = bias.table.data + group_.head(slot) * bias.table.strides[0];
     const int64_t last = bias.table.shape[1] - 1, index = first - group_.position(slot) - bias.first_distance;
     for (int64_t j = 0; j < static_cast<int64_t>(keys); j++)
-      biases_[j] += detail::to_base_2(table[std::clamp<int64_t>(index + j, 0, last)]);
+      biases_[j] += detail::bounded_bias(table[std::clamp<int64_t>(index + j, 0, last)]);
   }
 
   bool HasNaN() const {
@@ -337,7 +338,7 @@ bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
 
 void decode(const AttentionCall& call, const ForwardOutput& output) {
   const DecodeJob job{&call, &output};
-  const ScratchZeros<float, 3> key_bias = key_bias_in_base_2(call.options.key_bias);
+  const ScratchZeros<float, 3> key_bias = bounded_key_bias(call.options.key_bias);
   List<DecodeGroup> groups = make_groups(call, key_bias);
   const List<DecodeTask> tasks = make_tasks(job, groups);
   run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {

@@ -10,55 +10,13 @@
 #include "block-inl.h"
 #include "dropout-inl.h"
 #include "forward.h"
+#include "softmax-inl.h"
 #include "softmax_end.h"
 #include "w2_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
-
-// Softmax of a panel, seen so far: lane by lane the largest score, the sum of 2^(score - max), and the factor by which
-// sums over earlier keys shrink when the largest score grows.
-struct SoftmaxLanes {
-  float* max;
-  float* sum;
-  float* factor;
-};
-
-// The largest of the rows, lane by lane; four chains a half hide the latency.
-HWY_INLINE FloatVec LargestRow(size_t rows, const float* HWY_RESTRICT tile) {
-  const FloatTag d;
-  FloatVec m0 = hn::Set(d, -detail::kInfinity), m1 = m0, m2 = m0, m3 = m0;
-  size_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
-    m0 = hn::Max(m0, hn::LoadU(d, tile + i * kPanel));
-    m1 = hn::Max(m1, hn::LoadU(d, tile + (i + 1) * kPanel));
-    m2 = hn::Max(m2, hn::LoadU(d, tile + (i + 2) * kPanel));
-    m3 = hn::Max(m3, hn::LoadU(d, tile + (i + 3) * kPanel));
-  }
-  for (; i < rows; i++) m0 = hn::Max(m0, hn::LoadU(d, tile + i * kPanel));
-  return hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
-}
-
-// tile = 2^(tile - max) with the new max. While all keys were hidden the max is -infinity, and 0 is subtracted instead.
-HWY_NOINLINE void SoftmaxStep(size_t vectors, size_t rows, float* HWY_RESTRICT tile, const SoftmaxLanes& lanes) {
-  const FloatTag d;
-  for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
-    const FloatVec before = hn::LoadU(d, lanes.max + v), now = hn::Max(before, LargestRow(rows, tile + v));
-    const FloatVec max = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, -detail::kInfinity)), now);
-    const FloatVec factor = SoftmaxExp2(d, hn::Sub(before, max));
-    hn::StoreU(now, d, lanes.max + v);
-    hn::StoreU(factor, d, lanes.factor + v);
-    FloatVec sum = hn::Zero(d);
-    for (size_t i = 0; i < rows; i++) {
-      float* at = tile + i * kPanel + v;
-      const FloatVec weight = SoftmaxExp2(d, hn::Sub(hn::LoadU(d, at), max));
-      sum = hn::Add(sum, weight);
-      hn::StoreU(weight, d, at);
-    }
-    hn::StoreU(hn::MulAdd(factor, hn::LoadU(d, lanes.sum + v), sum), d, lanes.sum + v);
-  }
-}
 
 // factor = 1 / sum, or 0 where no key was seen.
 HWY_INLINE void InvertSums(const float* HWY_RESTRICT sum, float* HWY_RESTRICT factor) {
@@ -125,7 +83,7 @@ class ForwardBlock {
     const int64_t b = part.sequence->batch, row = static_cast<int64_t>(stride);
     ClearAroundRows(part.count, channels, buffer);
     detail::read_rows(call_.q, b, part.head, part.first, part.count, call_.options.rotate_q, buffer, row);
-    detail::read_rows(call_.second_q, b, part.head, part.first, part.count, {}, buffer + call_.q.shape[3], row);
+    detail::read_rows(*call_.second_q, b, part.head, part.first, part.count, {}, buffer + call_.q.shape[3], row);
     const float* middle = &call_.middle(b, part.head / call_.group(), 0, 0);
     detail::subtract_from_rows(middle, part.count, call_.channels, buffer, row);
     return {buffer, stride, channels};
@@ -138,14 +96,14 @@ class ForwardBlock {
     if (!next) return;
     const int64_t b = next->sequence->batch, group = next->head / call_.group();
     ahead_.add(call_.q, b, next->head, next->first, next->count);
-    ahead_.add(call_.second_q, b, next->head, next->first, next->count);
+    if (call_.second_q) ahead_.add(*call_.second_q, b, next->head, next->first, next->count);
     if (next->sequence == block_.sequence && group == block_.head / call_.group()) return;
     constexpr int64_t kMost = 256;  // the second-level cache also has this block's keys and values
     const SeenKeys keys = KeysSeen(call_, *next);
     const int64_t first = next->sequence->first_key + keys.begin, count = std::min(keys.end - keys.begin, kMost);
     ahead_.add(forward_.job->k.source(), b, group, first, count);
     ahead_.add(forward_.job->v.source(), b, group, first, count);
-    if (call_.second_v) ahead_.add(forward_.job->second_v.source(), b, group, first, count);
+    if (forward_.job->second_v) ahead_.add(forward_.job->second_v->source(), b, group, first, count);
   }
 
   QueryPanel PanelAt(size_t first) const {
@@ -190,7 +148,7 @@ class ForwardBlock {
       Drop(panel, keys, seen);
       add_rows(panel.vectors, value_channels_, rows, keys.v + seen.begin * keys.v_stride, keys.v_stride, tile_, factor,
                OutOf(panel, 0), scoring_.ahead);
-      if (keys.second_v)
+      if (streams_ > 1)
         add_rows(panel.vectors, value_channels_, rows, keys.second_v + seen.begin * keys.second_v_stride,
                  keys.second_v_stride, tile_, factor, OutOf(panel, 1), scoring_.ahead);
     });
@@ -245,12 +203,14 @@ class ForwardBlock {
       std::fill_n(&weights(b, block_.head, block_.first + i, 0), call_.keys, 0.0f);
     float* rows_of_panel = arena_.take(kPanel * kMostKeys);
     std::replace(max_, max_ + WholePanels(block_.count), -detail::kInfinity, 0.0f);  // scores of -infinity stay so
+    HWY_ALIGN float ones[kPanel];
+    std::fill_n(ones, kPanel, 1.0f);
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
       const size_t rows = seen.end - seen.begin;
       Scores(scoring_, panel, keys, seen, tile_, nullptr);
-      Weights(panel.vectors, rows, max_ + LaneOf(panel), tile_);
+      Weights(panel.vectors, rows, max_ + LaneOf(panel), factor_ + LaneOf(panel), tile_);
       Drop(panel, keys, seen);
-      PanelToRows(tile_, rows, factor_ + LaneOf(panel), rows_of_panel, kMostKeys);
+      PanelToRows(tile_, rows, ones, rows_of_panel, kMostKeys);
       const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       for (size_t z = 0; z < panel.count; z++)
         std::copy_n(rows_of_panel + z * kMostKeys, rows,

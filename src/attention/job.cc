@@ -13,8 +13,11 @@ Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block)
     : call(&attention),
       k(attention.k, attention.options.rotate_k, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
       v(attention.v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
-      second_v(attention.second_v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
-      key_bias(key_bias_in_base_2(attention.options.key_bias)) {}
+      key_bias(bounded_key_bias(attention.options.key_bias)) {
+  if (attention.second_v)
+    second_v.emplace(*attention.second_v, std::nullopt,
+                     attention.group() * blocks_of(attention.queries, queries_of_a_block));
+}
 
 const float* Job::key_bias_row(const QueryBlock& block) const {
   if (key_bias.empty()) return nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "call.h"
 #include "keys.h"
@@ -22,8 +23,9 @@ struct QueryBlock {
 
 struct Job {
   const AttentionCall* call = nullptr;
-  KeySource k, v, second_v;
-  ScratchZeros<float, 3> key_bias;  // base 2
+  KeySource k, v;
+  std::optional<KeySource> second_v;
+  ScratchZeros<float, 3> key_bias;
 
   Job(const AttentionCall& attention, std::int64_t queries_of_a_block);
 

@@ -43,12 +43,12 @@ FloatRows KeySource::rows(std::int64_t b, std::int64_t g, std::int64_t first, st
   return {buffer, buffer_stride()};
 }
 
-ScratchZeros<float, 3> key_bias_in_base_2(const TensorView<const float, 3>& bias) {
+ScratchZeros<float, 3> bounded_key_bias(const TensorView<const float, 3>& bias) {
   if (!bias.data) return {};
   ScratchZeros<float, 3> result(bias.shape);
   for (std::int64_t b = 0; b < bias.shape[0]; b++)
     for (std::int64_t g = 0; g < bias.shape[1]; g++)
-      for (std::int64_t j = 0; j < bias.shape[2]; j++) result(b, g, j) = to_base_2(bias(b, g, j));
+      for (std::int64_t j = 0; j < bias.shape[2]; j++) result(b, g, j) = bounded_bias(bias(b, g, j));
   return result;
 }
 

@@ -37,7 +37,7 @@ class KeySource {
   TensorView<const float, 4> floats_;  // x itself or the copy; without data: neither
 };
 
-// A key bias times log2(e), since softmax works in base 2. Lowest() of a mask stays finite, -infinity infinite.
-ScratchZeros<float, 3> key_bias_in_base_2(const TensorView<const float, 3>& bias);
+// A copy of a key bias, by bounded_bias.
+ScratchZeros<float, 3> bounded_key_bias(const TensorView<const float, 3>& bias);
 
 }  // namespace phasor::detail

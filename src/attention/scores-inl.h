@@ -14,6 +14,7 @@
 #include "base2.h"
 #include "call.h"
 #include "rows_ahead.h"
+#include "simd/one_rounding-inl.h"
 #include "simd/panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -57,9 +58,10 @@ struct Scoring {
   const detail::AttentionCall* call = nullptr;
   const detail::Sequence* sequence = nullptr;
   int64_t head = 0;
-  const float* key_bias = nullptr;  // by key of the sequence, base 2
-  // bias(j - p) = relative[p - first_position + last_key - j], base 2
+  const float* key_bias = nullptr;  // by key of the sequence
+  // bias(j - p) = relative[p - first_position + last_key - j]
   const float* relative = nullptr;
+  bool relative_hides = false;  // some of these are -infinity
   int64_t first_position = 0, last_key = 0;
   float* mask_rows = nullptr;          // [kPanel][kMostKeys], when there are masks
   float* mask_tile = nullptr;          // [kMostKeys][kPanel]
@@ -111,17 +113,18 @@ inline void FillRelative(const RelativeBiasView& bias, const Scoring& scoring, s
   const float* table = bias.table.data + scoring.head * bias.table.strides[0];
   const int64_t span = bias.table.shape[1];
   const int64_t index = scoring.last_key - scoring.first_position - bias.first_distance;  // of x = 0; then descending
-  const auto at = [&](int64_t x) { return detail::to_base_2(table[std::clamp<int64_t>(index - x, 0, span - 1)]); };
+  const auto at = [&](int64_t x) { return detail::bounded_bias(table[std::clamp<int64_t>(index - x, 0, span - 1)]); };
   const auto total = static_cast<int64_t>(count);
   const int64_t inside = std::clamp<int64_t>(index - span + 1, 0, total),
                 after = std::clamp<int64_t>(index + 1, inside, total);
   std::fill_n(relative, inside, at(0));
   for (int64_t x = inside; x < after; x++) relative[x] = at(x);
-  std::fill_n(relative + after, total - after, detail::to_base_2(table[0]));
+  std::fill_n(relative + after, total - after, detail::bounded_bias(table[0]));
 }
 
-// The biases of row i and vector v of a tile whose first row and vector are given; an absent one is a pointer that
-// stands still on zeros.
+// Adds the biases of row i and vector v of a tile whose first row and vector are given; an absent one is a pointer that
+// stands still on zeros. Biases meet the finished dot product: if sums began with a large bias, each addition would be
+// rounded at its size. The product with log2(e) is added without a rounding of its own.
 class RowBias {
  public:
   RowBias(const Scoring& scoring, const QueryPanel& panel, int64_t first, size_t first_vector) {
@@ -132,9 +135,13 @@ class RowBias {
       relative_step_ = 1;
     }
   }
-  HWY_INLINE FloatVec operator()(size_t i, size_t v) const {
+  HWY_INLINE FloatVec operator()(size_t i, size_t v, FloatVec score) const {
     const FloatTag d;
-    return hn::Add(hn::Set(d, key_[i * key_step_]), hn::LoadU(d, relative_ + v * kLanes - i * relative_step_));
+    const FloatVec key = hn::Set(d, key_[i * key_step_]);
+    return MulAddOnce(d, key, detail::kLog2E, MulAddOnce(d, ByDistance(i, v), detail::kLog2E, score));
+  }
+  HWY_INLINE FloatVec ByDistance(size_t i, size_t v) const {
+    return hn::LoadU(FloatTag(), relative_ + v * kLanes - i * relative_step_);
   }
 
  private:
@@ -154,7 +161,7 @@ inline HWY_NOINLINE void Softcap(size_t vectors, size_t rows, float cap, const R
       float* at = tile + i * kPanel + v * kLanes;
       const FloatVec t = hn::Tanh(d, hn::LoadU(d, at));
       if (tanh_tile) hn::StoreU(t, d, tanh_tile + i * kPanel + v * kLanes);
-      hn::StoreU(hn::MulAdd(factor, t, bias(i, v)), d, at);
+      hn::StoreU(bias(i, v, hn::Mul(factor, t)), d, at);
     }
 }
 
@@ -163,30 +170,36 @@ HWY_INLINE void FetchSome(detail::RowsAhead* ahead) {
   if (ahead) ahead->fetch(kTileRows * kVectors);
 }
 
-inline HWY_NOINLINE void PlainScores(size_t vectors, size_t rows, size_t channels, const float* k, size_t k_stride,
-                                     const float* q, detail::RowsAhead* ahead, float* HWY_RESTRICT tile) {
+// tile[i][lane] = end(i, vector, a[i] . lanes[lane]).
+template <class End>
+HWY_NOINLINE void RowProducts(size_t vectors, size_t rows, size_t channels, const float* a, size_t a_stride,
+                              const float* lanes, detail::RowsAhead* ahead, float* HWY_RESTRICT tile, const End& end) {
   PanelProduct(
       vectors, rows, channels,
       [&](size_t i) {
         FetchSome(ahead);
-        return ByRows{k + i * k_stride, k_stride};
+        return ByRows{a + i * a_stride, a_stride};
       },
-      q, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); });
+      lanes, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); }, end);
 }
 
-inline HWY_NOINLINE void BiasedScores(size_t vectors, size_t rows, size_t channels, const float* k, size_t k_stride,
-                                      const float* q, const RowBias& bias, detail::RowsAhead* ahead,
-                                      float* HWY_RESTRICT tile) {
-  PanelProduct(
-      vectors, rows, channels,
-      [&](size_t i) {
-        FetchSome(ahead);
-        return ByRows{k + i * k_stride, k_stride};
-      },
-      q, tile, bias);
+// A bias of -infinity by distance hides the key whatever its score was, NaN included. Lanes without a query stand
+// further on and may see keys that no query sees: they are hidden too.
+inline HWY_NOINLINE void HideByDistance(const QueryPanel& panel, size_t rows, const RowBias& bias,
+                                        float* HWY_RESTRICT tile) {
+  const FloatTag d;
+  const FloatVec hidden = hn::Set(d, -detail::kInfinity), last = hn::Set(d, static_cast<float>(panel.count - 1));
+  for (size_t v = 0; v < panel.vectors; v++) {
+    const auto unused = hn::Gt(hn::Iota(d, static_cast<float>(v * kLanes)), last);
+    for (size_t i = 0; i < rows; i++) {
+      float* at = tile + i * kPanel + v * kLanes;
+      const auto hides = hn::Or(unused, hn::Eq(bias.ByDistance(i, v), hidden));
+      hn::StoreU(hn::IfThenElse(hides, hidden, hn::LoadU(d, at)), d, at);
+    }
+  }
 }
 
-// Rows of the masks of a panel's queries as numbers to add, base 2: -infinity where hidden.
+// Rows of the masks of a panel's queries as numbers to add: -infinity where hidden.
 inline void FillMaskRows(const Scoring& scoring, const QueryPanel& panel, int64_t first_key, size_t count) {
   const AttentionOptions& o = scoring.call->options;
   const auto stride = [](const auto& view, size_t i) { return view.shape[i] == 1 ? 0 : view.strides[i]; };
@@ -205,7 +218,7 @@ inline void FillMaskRows(const Scoring& scoring, const QueryPanel& panel, int64_
     if (o.mask.data) {
       const float* from = row(o.mask, query);
       const auto step = static_cast<size_t>(stride(o.mask, 3));
-      for (size_t j = 0; j < count; j++) to[j] = detail::to_base_2(from[j * step]);
+      for (size_t j = 0; j < count; j++) to[j] = detail::bounded_bias(from[j * step]);
     }
     if (o.visible.data != nullptr) {
       const bool* from = row(o.visible, query);
@@ -224,7 +237,7 @@ inline HWY_NOINLINE void AddMasks(const Scoring& scoring, const QueryPanel& pane
   const FloatVec hidden = hn::Set(d, -detail::kInfinity);
   for (size_t i = 0; i < rows * kPanel; i += kLanes) {
     const FloatVec mask = hn::LoadU(d, scoring.mask_tile + i);
-    const FloatVec sum = hn::Add(hn::LoadU(d, tile + i), mask);
+    const FloatVec sum = MulAddOnce(d, mask, detail::kLog2E, hn::LoadU(d, tile + i));
     hn::StoreU(hn::IfThenElse(hn::Eq(mask, hidden), hidden, sum), d, tile + i);
   }
 }
@@ -261,19 +274,19 @@ HWY_INLINE void HideRow(float* HWY_RESTRICT row) {
 inline void RowDots(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen,
                     size_t channels, const float* a, size_t a_stride, const float* lanes, float* HWY_RESTRICT tile) {
   ForEachWedge(scoring, panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
-    PlainScores(panel.vectors - vector, end - row, channels, a + row * a_stride, a_stride, lanes + vector * kLanes,
-                scoring.ahead, tile + (row - seen.begin) * kPanel + vector * kLanes);
+    RowProducts(panel.vectors - vector, end - row, channels, a + row * a_stride, a_stride, lanes + vector * kLanes,
+                scoring.ahead, tile + (row - seen.begin) * kPanel + vector * kLanes, KeepSum());
   });
 }
 
-// The same for q and k, from the biases on.
+// The same for q and k, with the biases added.
 inline void BiasedRowDots(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen,
                           float* HWY_RESTRICT tile) {
   ForEachWedge(scoring, panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
-    const RowBias bias(scoring, panel, keys.first + static_cast<int64_t>(row), vector);
-    BiasedScores(panel.vectors - vector, end - row, static_cast<size_t>(scoring.call->channels),
-                 keys.k + row * keys.k_stride, keys.k_stride, panel.q + vector * kLanes, bias, scoring.ahead,
-                 tile + (row - seen.begin) * kPanel + vector * kLanes);
+    RowProducts(panel.vectors - vector, end - row, static_cast<size_t>(scoring.call->channels),
+                keys.k + row * keys.k_stride, keys.k_stride, panel.q + vector * kLanes, scoring.ahead,
+                tile + (row - seen.begin) * kPanel + vector * kLanes,
+                RowBias(scoring, panel, keys.first + static_cast<int64_t>(row), vector));
   });
 }
 
@@ -289,6 +302,7 @@ inline void Scores(const Scoring& scoring, const QueryPanel& panel, const KeyBlo
   else
     BiasedRowDots(scoring, panel, keys, seen, tile);
   if (cap > 0) Softcap(panel.vectors, rows, cap, RowBias(scoring, panel, first, 0), tile, tanh_tile);
+  if (scoring.relative_hides) HideByDistance(panel, rows, RowBias(scoring, panel, first, 0), tile);
   if (HasMasks(call)) AddMasks(scoring, panel, first, rows, tile);
   HideFromLanes(scoring, panel, first, seen.all_begin - seen.begin, tile);
   HideFromLanes(scoring, panel, keys.first + static_cast<int64_t>(seen.all_end), seen.end - seen.all_end,

@@ -26,8 +26,9 @@ void SigmaOfRow(const T* log_variance, T* sigma, size_t count) {
 template <class T>
 void GradientOfRow(const T* sigma, T* grad, size_t count) {
   ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
-    const auto half = hn::Mul(hn::Set(d, 0.5f), LoadFloat(d, sigma + i));
-    StoreFloat(hn::Mul(half, LoadFloat(d, grad + i)), d, grad + i);
+    // A gradient of 0 stays 0: that of a hidden key, whose sigma may be NaN.
+    const auto half = hn::Mul(hn::Set(d, 0.5f), LoadFloat(d, sigma + i)), g = LoadFloat(d, grad + i);
+    StoreFloat(hn::IfThenZeroElse(hn::Eq(g, hn::Zero(d)), hn::Mul(half, g)), d, grad + i);
   });
 }
 

@@ -42,13 +42,11 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
     PHASOR_CHECK(x->mean.shape[3] <= kMostChannels / 2, function, name, ".mean: shape ", shape_text(x->mean.shape),
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
-  const double inverse_tau = 1.0 / (std::fabs(tau) + epsilon);
-  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options),
-                    q,
-                    k,
-                    v,
-                    inverse_tau,
-                    options.scale.value_or(1.0) * inverse_tau};
+  const double inverse_tau = 1.0 / (std::fabs(tau) + epsilon), t = options.scale.value_or(1.0) * inverse_tau;
+  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options), q, k, v, inverse_tau, t};
+  PHASOR_CHECK(inverse_tau <= kLargestFactor && std::fabs(t) <= kLargestFactor, function, "tau: ", tau,
+               " with epsilon ", epsilon, " and scale ", options.scale.value_or(1.0),
+               ", expected scale / (|tau| + epsilon) of at most ", kLargestFactor);
   PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q.mean: shape ", shape_text(q.mean.shape),
                ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap or sinks");
   check_like_mean(function, "q.spread", q, "the shape of q.mean");
@@ -79,16 +77,14 @@ void check_outputs(const char* function, const W2Problem& problem, const W2Forwa
                   extents(problem));
 }
 
-// Adds factor * t |q~_i|^2 to the log-sum-exps, if whole scores have not done so; that of a query without keys stays
-// -infinity.
-void shift_lse(const W2Problem& problem, const W2Lowered& lowered, double factor,
-               const TensorView<const float, 3>& from, const TensorView<float, 3>& to) {
+// From the kernel's log-sum-exps to those of the scores as they are defined: less t |q~_i|^2, unless whole scores have
+// it. That of a query without keys stays -infinity.
+void subtract_query_terms(const W2Problem& problem, const W2Lowered& lowered, const TensorView<float, 3>& lse) {
+  if (!lse.data || problem.has_whole_scores()) return;
   for_row_blocks(problem.means.q.shape, [&](const RowBlock& block) {
     for (std::int64_t i = block.first; i < block.first + block.count; i++) {
-      const float lse = from(block.b, block.h, i);
-      const double shift =
-          problem.has_whole_scores() ? 0.0 : factor * problem.t * lowered.query_norms(block.b, block.h, i);
-      to(block.b, block.h, i) = lse == -kInfinity ? lse : static_cast<float>(lse + shift);
+      float& x = lse(block.b, block.h, i);
+      if (x != -kInfinity) x = static_cast<float>(x - lowered.query_terms(block.b, block.h, i));
     }
   });
 }
@@ -99,7 +95,7 @@ void forward_side_by_side(const char* function, const W2Problem& problem, const 
   const Scratch out({call.batch, call.heads, call.queries, call.value_channels});
   forward(call, {out.view(), output.lse, output.weights});
   split(out, output.out);
-  if (output.lse.data) shift_lse(problem, lowered, -1.0, output.lse, output.lse);
+  subtract_query_terms(problem, lowered, output.lse);
 }
 
 void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
@@ -114,7 +110,7 @@ void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v
   }
   const W2Lowered lowered = lower(kName, problem, output.lse.data != nullptr, StreamLayout::apart);
   forward(lowered.call, {output.out.mean, output.lse, output.weights, output.out.spread});
-  if (output.lse.data) shift_lse(problem, lowered, -1.0, output.lse, output.lse);
+  subtract_query_terms(problem, lowered, output.lse);
 }
 
 // --------------------------------------------------------------------------------------------------------- backward
@@ -165,9 +161,14 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
 struct LoweredGradients {
   Scratch q, k, v;
   ScratchZeros<float, 3> key_bias;
+  ScratchZeros<float, 3> row_residuals;  // of the gradients of the scores, see BackwardOutput
 
   explicit LoweredGradients(const AttentionCall& call)
-      : q(call.q.shape), k(call.k.shape), v(call.v.shape), key_bias({call.batch, call.key_heads, call.keys}) {}
+      : q(call.q.shape),
+        k(call.k.shape),
+        v(call.v.shape),
+        key_bias({call.batch, call.key_heads, call.keys}),
+        row_residuals({call.batch, call.heads, call.queries}) {}
 };
 
 void add_multiple(double factor, const float* __restrict x, std::int64_t count, float* __restrict sum) {
@@ -200,7 +201,7 @@ double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2
   if (!input.grad_lse.data || input.lse(b, h, i) == -kInfinity) return 0;
   const double r = input.grad_lse(b, h, i);
   add_multiple(-2 * problem.t * r, query, channels, gradient);
-  return -problem.t * r * lowered.query_norms(b, h, i);
+  return -r * lowered.query_terms(b, h, i);
 }
 
 // Gradients by q~ are finished, turned back and stored. Returns their part of t dt.
@@ -216,6 +217,25 @@ double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const 
     split_block(gradient, block, output);
   });
   return sum_of(parts);
+}
+
+// What rounding has added to t dt = sum over i, j of dS_ij score_ij. Each row of dS should add up to a number that is
+// known; what it has too much, times the size of its scores, is noise, and nothing else is left where softmax has
+// chosen one key. The log-sum-exp stands for that size. With a softcap dS vanishes where scores are large.
+double rounding_of_scale_gradient(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
+                                  const ScratchZeros<float, 3>& row_residuals) {
+  if (problem.means.options.softcap != 0) return 0;
+  double sum = 0;
+  const auto [batch, heads, queries] = row_residuals.shape();
+  for (std::int64_t b = 0; b < batch; b++)
+    for (std::int64_t h = 0; h < heads; h++)
+      for (std::int64_t i = 0; i < queries; i++) {
+        const double lse = input.lse(b, h, i);
+        if (lse == -kInfinity) continue;
+        const double term = problem.has_whole_scores() ? 0.0 : lowered.query_terms(b, h, i);
+        sum += static_cast<double>(row_residuals(b, h, i)) * (lse + term);
+      }
+  return sum;
 }
 
 // Through the key bias -t |k~_j|^2, whose gradient is c_j: dk~_j -= 2t c_j k~_j. Returns its part of t dt:
@@ -271,13 +291,14 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   check_gradients(kName, problem, input, output);
   const W2Lowered lowered = lower(kName, problem, true, StreamLayout::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
-  ScratchZeros<float, 3> lse(input.lse.shape);
-  shift_lse(problem, lowered, 1.0, input.lse, lse.view());
   const bool whole = problem.has_whole_scores();
   LoweredGradients gradients(lowered.call);
-  backward(lowered.call, {out.view(), lse.view(), grad_out.view(), input.grad_lse},
+  backward(lowered.call,
+           {out.view(), input.lse, grad_out.view(), input.grad_lse,
+            whole ? TensorView<const double, 3>{} : lowered.query_terms.view()},
            {gradients.q.view(), gradients.k.view(), gradients.v.view(), output.mask,
-            whole ? output.key_bias : gradients.key_bias.view(), output.relative_bias, output.sinks});
+            whole ? output.key_bias : gradients.key_bias.view(), output.relative_bias, output.sinks,
+            output.tau ? gradients.row_residuals.view() : TensorView<float, 3>{}});
   const double from_queries = finish_queries(problem, lowered, input, gradients.q, output.q);
   const double from_keys = finish_keys(problem, lowered, gradients, output.k);
   split(gradients.v, output.v);
@@ -285,7 +306,8 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   // t = scale * u, u = 1 / (|tau| + epsilon): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as elsewhere it
   // counts as 0 there.
   const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
-  if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys);
+  const double noise = rounding_of_scale_gradient(problem, lowered, input, gradients.row_residuals);
+  if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys - noise);
 }
 
 template <class T>

@@ -125,7 +125,7 @@ void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     read_queries(problem, lowered.middle, block, q.row(b, h, first), q.channels());
-    if (lowered.query_norms.empty() && !problem.has_whole_scores()) return;
+    if (lowered.query_terms.empty() && !problem.has_whole_scores()) return;
     for (std::int64_t i = first; i < first + count; i++) {
       float* row = q.row(b, h, i);
       const double norm = dot(row, row, channels);
@@ -133,20 +133,21 @@ void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
         row[channels] = rounded(-norm / 2);
         row[channels + 1] = 1;
       } else {
-        lowered.query_norms(b, h, i) = norm;
+        lowered.query_terms(b, h, i) = problem.t * norm;
       }
     }
   });
 }
 
-// Only the norms, where the kernel reads q itself.
+// Only the terms of the log-sum-exps, where the kernel reads q itself.
 void measure_queries(const W2Problem& problem, W2Lowered& lowered) {
   const std::int64_t channels = problem.stream_channels();
   for_row_blocks(problem.means.q.shape, [&](const RowBlock& block) {
     float* rows = Arena::begin().take(static_cast<std::size_t>(kRowsOfABlock * channels));
     read_queries(problem, lowered.middle, block, rows, channels);
     for (std::int64_t i = 0; i < block.count; i++)
-      lowered.query_norms(block.b, block.h, block.first + i) = dot(rows + i * channels, rows + i * channels, channels);
+      lowered.query_terms(block.b, block.h, block.first + i) =
+          problem.t * dot(rows + i * channels, rows + i * channels, channels);
   });
 }
 
@@ -190,14 +191,14 @@ void split(const Scratch& rows, const StreamsOutput& streams) {
   for_row_blocks(rows.view().shape, [&](const RowBlock& block) { split_block(rows, block, streams); });
 }
 
-W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, StreamLayout layout) {
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_terms, StreamLayout layout) {
   const AttentionCall& means = problem.means;
   W2Lowered lowered;
   const bool whole = problem.has_whole_scores(), streamed = layout == StreamLayout::apart;
   lowered.k = Scratch(with_channels(means.k.shape, problem.lowered_channels()));
   if (!whole) lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
-  if (with_query_norms && !whole)
-    lowered.query_norms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
+  if (with_query_terms && !whole)
+    lowered.query_terms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
   lowered.middle = middle_keys(problem);
   lower_keys(problem, lowered.middle, lowered);
 
@@ -206,7 +207,7 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
   options.rotate_k.reset();
   if (streamed) {
-    if (with_query_norms) measure_queries(problem, lowered);
+    if (with_query_terms) measure_queries(problem, lowered);
     lowered.call = streamed_call(function, problem, lowered, options);
   } else {
     lowered.q = Scratch(with_channels(means.q.shape, problem.lowered_channels()));

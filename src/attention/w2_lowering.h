@@ -73,7 +73,7 @@ struct W2Lowered {
   ScratchZeros<float, 4> middle;        // c [B, G, 1, 2D]
   Scratch k;                            // k~
   Scratch q, v;                         // q~ and the streams of v, if they are wanted side by side
-  ScratchZeros<double, 3> query_norms;  // |q~_i|^2 [B, H, T], when asked for; not with whole scores
+  ScratchZeros<double, 3> query_terms;  // t |q~_i|^2 [B, H, T], when asked for; not with whole scores
   ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]; not with whole scores
   AttentionCall call;                   // refers to the above
 };
@@ -82,7 +82,7 @@ struct W2Lowered {
 // need them.
 enum class StreamLayout { apart, side_by_side };
 
-W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_norms, StreamLayout layout);
+W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_terms, StreamLayout layout);
 
 // The streams as one tensor of floats, and the other way: floats rounded and stored.
 Scratch side_by_side(const StreamsView& streams);

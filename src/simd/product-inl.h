@@ -125,16 +125,22 @@ HWY_INLINE void WithVectors(size_t vectors, const Body& body) {
   body.template operator()<1>();
 }
 
-// c[i][v] = start(i, v) + sum over k < steps of a(i, k) b[k][v] for the first `vectors` vectors of a panel; rows of b
-// and c are panels. a_from(i) is a from row i on.
-template <class From, class Start>
+// What a product ends with when its sums are stored as they are.
+struct KeepSum {
+  HWY_INLINE FloatVec operator()(size_t /*i*/, size_t /*v*/, FloatVec sum) const { return sum; }
+};
+
+// c[i][v] = end(i, v, start(i, v) + sum over k < steps of a(i, k) b[k][v]) for the first `vectors` vectors of a panel;
+// rows of b and c are panels. a_from(i) is a from row i on.
+template <class From, class Start, class End>
 HWY_INLINE void PanelProduct(size_t vectors, size_t rows, size_t steps, const From& a_from, const float* HWY_RESTRICT b,
-                             float* HWY_RESTRICT c, const Start& start) {
+                             float* HWY_RESTRICT c, const Start& start, const End& end) {
   WithVectors(vectors, [&]<size_t N>() PHASOR_TILE_LAMBDA {
     ForEachTile<N>(rows, [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
       Tile<R, N> tile;
       FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return start(i + r, v); });
       Accumulate(tile, steps, a_from(i), b, kPanel);
+      FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return end(i + r, v, tile.c[r][v]); });
       StoreTile(tile, c + i * kPanel, kPanel);
     });
   });

@@ -216,10 +216,11 @@ TEST(AttentionErrors, RaggedBatches) {
 TEST(AttentionErrors, Numbers) {
   for (const double rate : {-0.1, 1.0, 1.5, static_cast<double>(NAN)})
     expect_both_errors([=](Call& c) { c.options.dropout.rate = rate; }, {"dropout: "});
-  for (const double cap : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
+  for (const double cap : {-1.0, 1e-40, 1e38, static_cast<double>(NAN), static_cast<double>(INFINITY)})
     expect_both_errors([=](Call& c) { c.options.softcap = cap; }, {"softcap: "});
-  for (const double scale : {static_cast<double>(NAN), static_cast<double>(INFINITY)})
+  for (const double scale : {1e38, -1e38, static_cast<double>(NAN), static_cast<double>(INFINITY)})
     expect_both_errors([=](Call& c) { c.options.scale = scale; }, {"scale: "});
+  expect_both_errors([](Call& c) { c.options.scale = 1e20, c.options.softcap = 1e-20; }, {"softcap: 1e-20", "1e+20"});
   static const float sinks[3] = {};
   expect_both_errors([](Call& c) { c.options.sinks = sinks; }, {"sinks: ", "3", "4"});
 }

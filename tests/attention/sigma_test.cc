@@ -107,5 +107,15 @@ TEST(Sigma, Gradient) {
   });
 }
 
+// A key that no query sees has a gradient of 0, whatever its sigma is.
+TEST(Sigma, GradientOfAHiddenKeyIsZero) {
+  std::vector<float> sigma{NAN, INFINITY, 1.0f};
+  on_every_target([&] {
+    std::vector<float> grad(3);
+    sigma_backward(as_row(sigma), as_row(grad));
+    for (const float g : grad) EXPECT_EQ(g, 0.0f);
+  });
+}
+
 }  // namespace
 }  // namespace phasor

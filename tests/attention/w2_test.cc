@@ -8,6 +8,7 @@
 
 #include "phasor/core/random.h"
 #include "reference/w2.h"
+#include "support/every_target.h"
 #include "support/expect_error.h"
 
 namespace phasor {
@@ -206,6 +207,24 @@ TEST(W2, TauZeroFindsTheNearestKey) {
   EXPECT_EQ(call.grad_tau, 0.0);
 }
 
+// Where softmax has chosen one key, no temperature changes anything.
+TEST(W2, GradientOfTauVanishesWhereOneKeyIsChosen) {
+  on_every_target([] {
+    Call call({.queries = 64, .keys = 256, .width = 64});
+    for (std::int64_t i = 0; i < 64; i++) {  // query i is nearly key i; others are far
+      for (std::int64_t h = 0; h < 2; h++)
+        for (std::int64_t c = 0; c < 64; c++) {
+          call.q.mean(0, h, i, c) = call.k.mean(0, 0, i, c) + 0.02f * call.q.mean(0, h, i, c);
+          call.q.spread(0, h, i, c) = call.k.spread(0, 0, i, c);
+        }
+    }
+    std::fill(call.grad_lse.begin(), call.grad_lse.end(), 0.0f);
+    call.tau = 0.05;
+    call.run();
+    EXPECT_LT(std::fabs(call.grad_tau), 1e-4);
+  });
+}
+
 TEST(W2, KeysBeyondTheLengthAreNotRead) {
   Call call({.batch = 2});
   const std::vector<std::int64_t> lengths{13, 6};
@@ -225,32 +244,45 @@ TEST(W2, KeysBeyondTheLengthAreNotRead) {
   EXPECT_EQ(call.grad_tau, poisoned.grad_tau);
 }
 
+// Key `hidden` has NaN, and the call's options hide it.
+void expect_nan_hurts_nobody(Call call, std::int64_t hidden) {
+  std::fill_n(&call.k.mean(0, 0, hidden, 0), 8, NAN);
+  std::fill_n(&call.v.mean(0, 0, hidden, 0), 6, NAN);
+  call.run();
+  for (const Streams* x : {&call.out, &call.grad_q, &call.grad_k, &call.grad_v})
+    EXPECT_TRUE(is_finite(x->mean) && is_finite(x->spread));
+  EXPECT_TRUE(std::isfinite(call.grad_tau));
+  EXPECT_EQ(call.grad_k.mean(0, 0, hidden, 0), 0.0f);
+  EXPECT_EQ(call.weights(0, 1, 3, hidden), 0.0f);
+}
+
 // Few queries go to the decode kernel, others leave lanes of a panel without a query.
-void expect_hidden_nan_hurts_nobody(std::int64_t queries) {
-  const float hidden = -std::numeric_limits<float>::infinity();
-  for (const bool by_bias : {false, true}) {
+TEST(W2, HiddenNaNHurtsNobody) {
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  Tensor<bool, 4> visible({1, 1, 1, 13});
+  Tensor<float, 3> bias({1, 1, 13});
+  for (std::int64_t j = 0; j < 13; j++) visible(0, 0, 0, j) = j != 4;
+  bias(0, 0, 4) = kHidden;
+  for (const std::int64_t queries : {9, 32, 37}) {
+    SCOPED_TRACE(queries);
     Call call({.queries = queries});
-    Tensor<bool, 4> visible({1, 1, 1, 13});
-    Tensor<float, 3> bias({1, 1, 13});
-    for (std::int64_t j = 0; j < 13; j++) visible(0, 0, 0, j) = j != 4;
-    bias(0, 0, 4) = hidden;
-    if (by_bias)
-      call.options.key_bias = std::as_const(bias).view();
-    else
-      call.options.visible = std::as_const(visible).view();
-    std::fill_n(&call.k.mean(0, 0, 4, 0), 8, NAN);
-    std::fill_n(&call.v.mean(0, 0, 4, 0), 6, NAN);
-    call.run();
-    for (const Streams* x : {&call.out, &call.grad_q, &call.grad_k, &call.grad_v})
-      EXPECT_TRUE(is_finite(x->mean) && is_finite(x->spread)) << by_bias;
-    EXPECT_TRUE(std::isfinite(call.grad_tau));
-    EXPECT_EQ(call.grad_k.mean(0, 0, 4, 0), 0.0f);
-    EXPECT_EQ(call.weights(0, 1, 3, 4), 0.0f);
+    call.options.visible = std::as_const(visible).view();
+    expect_nan_hurts_nobody(call, 4);
+    call.options = {.key_bias = std::as_const(bias).view()};
+    expect_nan_hurts_nobody(call, 4);
   }
 }
 
-TEST(W2, HiddenNaNHurtsNobody) {
-  for (const std::int64_t queries : {9, 32, 37}) expect_hidden_nan_hurts_nobody(queries);
+// The last query stands at key 12. The bias of distances above -1 is -infinity, so no query sees key 12.
+TEST(W2, NaNHiddenByABiasOfDistanceHurtsNobody) {
+  Tensor<float, 2> table({2, 3});  // of distances up to -2, -1, and from 0 on
+  table(0, 2) = table(1, 2) = -std::numeric_limits<float>::infinity();
+  for (const std::int64_t queries : {9, 32, 37}) {
+    SCOPED_TRACE(queries);
+    Call call({.queries = queries});
+    call.options.relative_bias = RelativeBiasView(std::as_const(table).view(), -2);
+    expect_nan_hurts_nobody(call, 12);
+  }
 }
 
 TEST(W2, QueryWithoutKeysGivesZero) {
@@ -266,10 +298,14 @@ TEST(W2, QueryWithoutKeysGivesZero) {
 }
 
 TEST(W2, EmptyTensors) {
-  for (const Sizes& sizes : {Sizes{.batch = 0}, Sizes{.queries = 0}, Sizes{.keys = 0}}) {
+  for (const Sizes& sizes :
+       {Sizes{.batch = 0}, Sizes{.queries = 0}, Sizes{.keys = 0}, Sizes{.queries = 40, .keys = 0}}) {
     Call call(sizes);
+    for (Tensor<float, 4>* out : {&call.out.mean, &call.out.spread}) std::fill(out->begin(), out->end(), NAN);
     call.run();
     EXPECT_EQ(call.grad_tau, 0.0);
+    for (const Tensor<float, 4>* out : {&call.out.mean, &call.out.spread})
+      for (const float value : *out) ASSERT_EQ(value, 0.0f);
   }
 }
 
@@ -288,6 +324,8 @@ TEST(W2, RefusesWhatHasNoMeaning) {
     EXPECT_ERROR(call.forward(), "[w2_attention_forward] tau: ", "expected a finite number");
     EXPECT_ERROR(call.backward(), "[w2_attention_backward] tau: ", "expected a finite number");
   }
+  const auto tiny = W2Temperature(1e-45, 0.0);
+  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), tiny, call.output()), "tau: 1e-45", "1e+30");
 }
 
 TEST(W2, RefusesShapesThatDoNotFit) {

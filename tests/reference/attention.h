@@ -205,10 +205,13 @@ std::int64_t bias_column(const Problem<Real>& p, std::int64_t distance) {
   return std::clamp<std::int64_t>(distance - p.first_distance, 0, p.relative_bias->shape[1] - 1);
 }
 
+// Hidden by `visible`, or by -infinity in the mask or in a bias.
 template <class Real>
-bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key) {
+bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key,
+               std::int64_t distance) {
   return (p.visible && !(*p.visible)(b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
-         (p.key_bias && (*p.key_bias)(b, p.group(h), key) == kMasked);
+         (p.key_bias && (*p.key_bias)(b, p.group(h), key) == kMasked) ||
+         (p.relative_bias && (*p.relative_bias)(h, bias_column(p, distance)) == kMasked);
 }
 
 // scale, softcap, biases, mask: in this order. q and k are turned already.
@@ -244,7 +247,7 @@ std::vector<Seen<Real>> seen_keys(const Problem<Real>& p, const Array<Real, 4>& 
       const std::int64_t distance = j - (sequence.offset + query), key = sequence.first_key + j;
       if (p.causal && distance > 0) continue;
       if (distance <= -p.window.left || distance >= p.window.right) continue;
-      if (!is_masked(p, b, h, i, key)) result.push_back(score(p, q, k, b, h, i, key, distance));
+      if (!is_masked(p, b, h, i, key, distance)) result.push_back(score(p, q, k, b, h, i, key, distance));
     }
   }
   return result;
@@ -267,20 +270,36 @@ struct Result {
   Array<Real, 4> weights;
 };
 
+// The largest score of a row, the sink's included, and the sum of exp(score - largest). They are kept apart: log(sum)
+// would be lost beside a largest score of -1e9.
+template <class Real>
+struct RowSoftmax {
+  Real largest, sum = 0;
+
+  RowSoftmax(const Problem<Real>& p, const std::vector<Seen<Real>>& seen, std::int64_t h)
+      : largest(p.sinks ? (*p.sinks)(h) : Real(kMasked)) {
+    for (const Seen<Real>& s : seen) largest = std::max(largest, s.score);
+    if (is_empty()) return;
+    if (p.sinks) sum += weighted((*p.sinks)(h));
+    for (const Seen<Real>& s : seen) sum += weighted(s.score);
+  }
+
+  bool is_empty() const { return largest == Real(kMasked); }
+  Real weighted(Real score) const { return exp(score - largest); }
+  Real weight(Real score) const { return weighted(score) / sum; }
+  Real lse() const { return is_empty() ? largest : largest + log(sum); }
+};
+
 // One query of one head.
 template <class Real>
 void forward_row(const Problem<Real>& p, const std::vector<Seen<Real>>& seen, std::int64_t b, std::int64_t h,
                  std::int64_t i, Result<Real>& result) {
-  Real largest = p.sinks ? (*p.sinks)(h) : Real(kMasked);
-  for (const Seen<Real>& s : seen) largest = std::max(largest, s.score);
-  result.lse(b, h, i) = largest;
-  if (seen.empty() && largest == Real(kMasked)) return;
-  Real sum = p.sinks ? exp((*p.sinks)(h)-largest) : 0;
-  for (const Seen<Real>& s : seen) sum += exp(s.score - largest);
-  result.lse(b, h, i) += log(sum);
+  const RowSoftmax<Real> softmax(p, seen, h);
+  result.lse(b, h, i) = softmax.lse();
+  if (softmax.is_empty()) return;
   Real* out = result.out.row(b, h, i);
   for (const Seen<Real>& s : seen) {
-    const Real weight = exp(s.score - largest) / sum * dropout_factor(p, b, h, i, s.key);
+    const Real weight = softmax.weight(s.score) * dropout_factor(p, b, h, i, s.key);
     result.weights(b, h, i, s.key) = weight;
     const Real* v = p.v.row(b, p.group(h), s.key);
     for (std::int64_t e = 0; e < p.value_width(); e++) out[e] += weight * v[e];

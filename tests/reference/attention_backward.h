@@ -1,7 +1,7 @@
 // The backward pass of attention in plain loops: derived by hand, proven by central differences of forward() in
 // tests/attention/reference_test.cc.
 //
-// With P = exp(score - lse), m the dropout factor and L the loss:
+// With P the weights, m the dropout factor and L the loss:
 //   dL/dscore_j = P_j (m_j grad_out . v_j - grad_out . out + grad_lse)        the sink: the same with value 0
 //   dL/dv_j     = sum over i of P_ij m_ij grad_out_i
 #pragma once
@@ -19,12 +19,12 @@ struct Gradients {
   std::optional<Array<Real, 1>> sinks;
 };
 
-// What backward reads besides the problem. As in the library `out` and `lse` are given, not computed again: a test can
-// give the ones that were stored, rounded to 16 bits, so that this rounding is no error of the kernel.
+// What backward reads besides the problem. As in the library `out` is given, not computed again: a test can give the
+// one that was stored, rounded to 16 bits, so that this rounding is no error of the kernel. The weights are computed
+// again, from the scores alone: what the log-sum-exp loses when it is stored as a float is an error of the kernel.
 template <class Real>
 struct Given {
   Array<Real, 4> out;
-  Array<Real, 3> lse;
   Array<Real, 4> grad_out;
   std::optional<Array<Real, 3>> grad_lse;
 };
@@ -51,15 +51,16 @@ void add_multiple(Real factor, const Real* from, std::int64_t count, Real* to) {
 template <class Real>
 void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Real, 4>& k, const Given<Real>& given,
                   std::int64_t b, std::int64_t h, std::int64_t i, Gradients<Real>& gradients) {
-  const Real lse = given.lse(b, h, i);
-  if (lse == Real(kMasked)) return;
+  const std::vector<Seen<Real>> seen_by_row = seen_keys(p, q, k, b, h, i);
+  const RowSoftmax<Real> softmax(p, seen_by_row, h);
+  if (softmax.is_empty()) return;
   const Real* grad_out = given.grad_out.row(b, h, i);
   const std::int64_t group = p.group(h);
   Real common = -dot(grad_out, given.out.row(b, h, i), p.value_width());
   if (given.grad_lse) common += (*given.grad_lse)(b, h, i);
-  if (p.sinks) (*gradients.sinks)(h) += exp((*p.sinks)(h)-lse) * common;
-  for (const Seen<Real>& seen : seen_keys(p, q, k, b, h, i)) {
-    const Real weight = exp(seen.score - lse), factor = dropout_factor(p, b, h, i, seen.key);
+  if (p.sinks) (*gradients.sinks)(h) += softmax.weight((*p.sinks)(h)) * common;
+  for (const Seen<Real>& seen : seen_by_row) {
+    const Real weight = softmax.weight(seen.score), factor = dropout_factor(p, b, h, i, seen.key);
     const Real by_weight = factor * dot(grad_out, p.v.row(b, group, seen.key), p.value_width());
     const Real by_score = weight * (by_weight + common);
     add_multiple(weight * factor, grad_out, p.value_width(), gradients.v.row(b, group, seen.key));
