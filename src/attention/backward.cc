@@ -1,7 +1,6 @@
 #include "backward.h"
 
 #include <cmath>
-#include <span>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backward.cc"
@@ -30,7 +29,6 @@ class BackwardRun {
     grad_q_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
     weights_ = arena_.take(panels * kTileSize);
     gradients_ = arena_.take(panels * kTileSize);
-    if (backward.output->row_residuals.data) row_sums_ = arena_.take(lanes);
     const auto keys = static_cast<size_t>(task.sequence->keys);
     if (backward.output->key_bias.data) {
       column_sums_ = arena_.take(keys * kLanes);
@@ -69,13 +67,11 @@ class BackwardRun {
     RowsToStrips(queries_.grad_out(), lanes, 1.0f, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (diagonals_) std::fill_n(diagonals_, DiagonalCount() + 2 * kPanel, 0.0f);
-    if (row_sums_) std::fill_n(row_sums_, lanes, 0.0f);
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
     if (AnyNaN()) RunQueriesCarefully();
     StoreQueries();
     if (diagonals_) FoldDiagonals();
     if (!task_.sinks.empty()) FoldSinks();
-    if (row_sums_) StoreRowResiduals();
   }
 
   size_t DiagonalCount() const {
@@ -114,7 +110,6 @@ class BackwardRun {
     ScoreGradientExtras extras;
     if (column_sums_) extras.column_sums = column_sums_ + static_cast<size_t>(first) * kLanes;
     extras.skew = skew_;
-    if (row_sums_) extras.row_sums = row_sums_ + p * kPanel;
     queries_.Gradients(p, keys, seen, extras, true, weights + seen.begin * kPanel, gradient + seen.begin * kPanel);
     if (diagonals_) {
       const Scoring& scoring = queries_.scoring();
@@ -196,22 +191,6 @@ class BackwardRun {
       sum -= queries_.WeightOf(sink, lane) * static_cast<double>(queries_.delta()[lane]);
   }
 
-  // But for rounding, the gradients of the scores of a row add up to that of its log-sum-exp, less the sink's.
-  void StoreRowResiduals() {
-    const detail::QueryBlock& block = queries_.block();
-    const TensorView<const float, 3>& grad_lse = backward_.input->grad_lse;
-    const std::span<const float> sinks = call_.options.sinks;
-    for (size_t lane = 0; lane < queries_.count(); lane++) {
-      const int64_t b = block.sequence->batch, row = block.first + static_cast<int64_t>(lane);
-      double expected = grad_lse.data ? grad_lse(b, block.head, row) : 0.0f;
-      if (!sinks.empty())
-        expected += queries_.WeightOf(sinks[static_cast<size_t>(block.head)] / detail::kLn2, lane) *
-                    static_cast<double>(queries_.delta()[lane]);
-      backward_.output->row_residuals(b, block.head, row) =
-          static_cast<float>(static_cast<double>(row_sums_[lane]) - expected);
-    }
-  }
-
   static constexpr size_t kMostPanels = detail::kMostQueriesOfABlock / kPanel + 1;
 
   const detail::BackwardJob& backward_;
@@ -224,7 +203,6 @@ class BackwardRun {
   float* grad_q_ = nullptr;       // [panel][channels][kPanel]
   float* weights_ = nullptr;      // a tile for each panel
   float* gradients_ = nullptr;    // a tile for each panel
-  float* row_sums_ = nullptr;     // by lane
   float* column_sums_ = nullptr;  // [keys of the sequence][kLanes]
   float* diagonals_ = nullptr;    // by the index of Scoring::relative
   float* skew_ = nullptr;

@@ -95,8 +95,6 @@ struct BackwardOutput {
   TensorView<float, 3> key_bias;
   TensorView<float, 2> relative_bias;
   TensorView<float, 1> sinks;
-  // [B, H, T], optional: the sum over the keys of the gradient of the scores, less what that sum is but for rounding.
-  TensorView<float, 3> row_residuals{};
 };
 
 // The largest factor that scores may be multiplied by. With it, scores of ordinary numbers stay far from the largest

@@ -21,7 +21,6 @@ constexpr size_t kSkewStride = 2 * kPanel;
 struct ScoreGradientExtras {
   const float* factors = nullptr;  // of dropout, by row and lane
   const float* tanh = nullptr;     // of the softcap, by row and lane
-  float* row_sums = nullptr;       // [kPanel]: adds the gradient of each query's scores
   float* column_sums = nullptr;    // [rows][kLanes]: adds the gradient of each key's bias, still spread over lanes
   float* skew = nullptr;           // [rows][kSkewStride]: the gradient itself, for AddDiagonals
 };
@@ -45,7 +44,6 @@ inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float*
     const auto hidden = hn::Eq(weight, hn::Zero(d));
     g = hn::IfThenZeroElse(hidden, g);
     if (extras.skew) hn::StoreU(g, d, extras.skew + i * kSkewStride + v);
-    if (extras.row_sums) hn::StoreU(hn::Add(g, hn::LoadU(d, extras.row_sums + v)), d, extras.row_sums + v);
     FloatVec by_product = g;
     if (extras.tanh) {
       const FloatVec t = hn::LoadU(d, extras.tanh + at);

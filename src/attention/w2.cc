@@ -161,14 +161,9 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
 struct LoweredGradients {
   Scratch q, k, v;
   ScratchZeros<float, 3> key_bias;
-  ScratchZeros<float, 3> row_residuals;  // of the gradients of the scores, see BackwardOutput
 
   explicit LoweredGradients(const AttentionCall& call)
-      : q(call.q.shape),
-        k(call.k.shape),
-        v(call.v.shape),
-        key_bias({call.batch, call.key_heads, call.keys}),
-        row_residuals({call.batch, call.heads, call.queries}) {}
+      : q(call.q.shape), k(call.k.shape), v(call.v.shape), key_bias({call.batch, call.key_heads, call.keys}) {}
 };
 
 void add_multiple(double factor, const float* __restrict x, std::int64_t count, float* __restrict sum) {
@@ -217,25 +212,6 @@ double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const 
     split_block(gradient, block, output);
   });
   return sum_of(parts);
-}
-
-// What rounding has added to t dt = sum over i, j of dS_ij score_ij. Each row of dS should add up to a number that is
-// known; what it has too much, times the size of its scores, is noise, and nothing else is left where softmax has
-// chosen one key. The log-sum-exp stands for that size. With a softcap dS vanishes where scores are large.
-double rounding_of_scale_gradient(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
-                                  const ScratchZeros<float, 3>& row_residuals) {
-  if (problem.means.options.softcap != 0) return 0;
-  double sum = 0;
-  const auto [batch, heads, queries] = row_residuals.shape();
-  for (std::int64_t b = 0; b < batch; b++)
-    for (std::int64_t h = 0; h < heads; h++)
-      for (std::int64_t i = 0; i < queries; i++) {
-        const double lse = input.lse(b, h, i);
-        if (lse == -kInfinity) continue;
-        const double term = problem.has_whole_scores() ? 0.0 : lowered.query_terms(b, h, i);
-        sum += static_cast<double>(row_residuals(b, h, i)) * (lse + term);
-      }
-  return sum;
 }
 
 // Through the key bias -t |k~_j|^2, whose gradient is c_j: dk~_j -= 2t c_j k~_j. Returns its part of t dt:
@@ -297,8 +273,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
            {out.view(), input.lse, grad_out.view(), input.grad_lse,
             whole ? TensorView<const double, 3>{} : lowered.query_terms.view()},
            {gradients.q.view(), gradients.k.view(), gradients.v.view(), output.mask,
-            whole ? output.key_bias : gradients.key_bias.view(), output.relative_bias, output.sinks,
-            output.tau ? gradients.row_residuals.view() : TensorView<float, 3>{}});
+            whole ? output.key_bias : gradients.key_bias.view(), output.relative_bias, output.sinks});
   const double from_queries = finish_queries(problem, lowered, input, gradients.q, output.q);
   const double from_keys = finish_keys(problem, lowered, gradients, output.k);
   split(gradients.v, output.v);
@@ -306,8 +281,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   // t = scale * u, u = 1 / (|tau| + epsilon): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as elsewhere it
   // counts as 0 there.
   const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
-  const double noise = rounding_of_scale_gradient(problem, lowered, input, gradients.row_residuals);
-  if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys - noise);
+  if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys);
 }
 
 template <class T>
