@@ -71,7 +71,7 @@ $(TORCH_VENV)/made: python/requirements-torch.txt
 
 test-page: ## Look at the pages in headless Chromium; screenshots go to build/page
 	@scripts/packages test-page
-	@$(call build,release,tools/phasor/phasor tests/write_made_up_report)
+	@$(call build,release,phasor_tool write_made_up_report)
 	@mkdir -p build/page
 	build/release/tools/phasor/phasor atlas --output build/page/atlas.html
 	build/release/tests/write_made_up_report build/page

@@ -7,12 +7,13 @@
 
 #include "phasor/position/encoding.h"
 #include "phasor/position/rope.h"
+#include "support/source_folder.h"
 
 namespace phasor {
 namespace {
 
 std::string page(const char* name) {
-  std::ifstream file(std::string(PHASOR_SOURCE_DIR) + "/docs/" + name);
+  std::ifstream file(in_source_folder(std::string("docs/") + name));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -14,6 +14,7 @@
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
 #include "support/expect_error.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace phasor {
@@ -21,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(PHASOR_SOURCE_DIR) / "tests/golden/pretrained";
+const fs::path kFolder = in_source_folder("tests/golden/pretrained");
 
 std::vector<float> floats(const TensorFile& file, const std::string& name) {
   std::vector<float> values(static_cast<std::size_t>(element_count(file.at(name))));

@@ -10,12 +10,13 @@
 
 #include "phasor/core/parallel.h"
 #include "support/expect_error.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace phasor {
 namespace {
 
-const std::string kGolden = std::string(PHASOR_SOURCE_DIR) + "/tests/golden/safetensors/";
+const std::string kGolden = in_source_folder("tests/golden/safetensors/");
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 

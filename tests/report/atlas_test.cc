@@ -5,6 +5,7 @@
 #include "page_checks.h"
 #include "phasor/position/hugging_face.h"
 #include "support/expect_error.h"
+#include "support/source_folder.h"
 
 namespace phasor::report {
 namespace {
@@ -36,7 +37,7 @@ TEST(Atlas, DrawsTheRightNumbers) {
 }
 
 TEST(Atlas, HasASectionForEachKindOfLayer) {
-  const HuggingFaceRope model = load_rope_config(std::string(PHASOR_SOURCE_DIR) + "/tests/configs/gemma3.json");
+  const HuggingFaceRope model = load_rope_config(in_source_folder("tests/configs/gemma3.json"));
   const std::string page = atlas_page("gemma3", rotating_layers(model));
   const auto elements = expect_good_page(page);
   EXPECT_TRUE(has_id(elements, "rope"));

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/source_folder.h"
+
 namespace phasor {
 
 inline nlohmann::json read_golden(const char* name) {
-  std::ifstream file(std::string(PHASOR_SOURCE_DIR) + "/tests/golden/" + name);
+  std::ifstream file(in_source_folder(std::string("tests/golden/") + name));
   if (!file) throw std::runtime_error(std::string("tests/golden/") + name + " is missing");
   return nlohmann::json::parse(file);
 }

@@ -1,8 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # train_out.sh PHASOR FOLDER: a folder that cannot be saved in, or has somebody's model, is refused before training.
-set -eu
-phasor=$1
-folder=$2
+set -euo pipefail
+phasor=$1 folder=$2
+. "$(dirname "$0")/expect.sh"
 rm -rf "$folder"
 mkdir -p "$folder"
 
@@ -11,25 +11,20 @@ train() {  # OUT
 }
 
 refused() {  # OUT TEXT
-  code=0
-  train "$1" 2>"$folder/log" || code=$?
-  if ! test "$code" -eq 2 || ! grep -q -e "$2" "$folder/log" || grep -q 'step ' "$folder/log"; then
-    echo "--out '$1' ended with $code, expected: $2"
-    cat "$folder/log"
-    exit 1
-  fi
+  expect 2 "$2" -- train "$1"
+  [[ $output != *'step '* ]] || { echo "trained before it refused: $output"; exit 1; }
 }
 
 mkdir -p "$folder/foreign" "$folder/shards" "$folder/parent/child"
 echo '{"model_type": "llama"}' >"$folder/foreign/config.json"
 touch "$folder/shards/model.safetensors.index.json" "$folder/file"
-refused "$folder/foreign" 'has a model in it (config.json), expected a folder without one'
+refused "$folder/foreign" 'has a model in it \(config.json\), expected a folder without one'
 test "$(cat "$folder/foreign/config.json")" = '{"model_type": "llama"}'
-refused "$folder/shards" 'has a model in it (model.safetensors.index.json)'
-refused '' '\[train\] --out: "", expected the name of a folder'
+refused "$folder/shards" 'has a model in it \(model.safetensors.index.json\)'
+refused '' '--out: "", expected the name of a folder'
 refused "$folder/file" 'is there and not a folder'
 refused "$folder/parent" 'has the folder child in it'
-refused "$folder/none/run" 'cannot be written (No such file or directory)'
+refused "$folder/none/run" 'cannot be written \(No such file or directory\)'
 
 # What a save that was killed between its two steps has put aside is a training, and a model.
 train "$folder/run" 2>"$folder/log"

@@ -1,8 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # generate_text.sh PHASOR FOLDER: text after a prompt, drawn at random; and a text that changed before --resume.
-set -eu
-phasor=$1
-folder=$2
+set -euo pipefail
+phasor=$1 folder=$2
+. "$(dirname "$0")/expect.sh"
 rm -rf "$folder"
 mkdir -p "$folder"
 i=0
@@ -21,11 +21,9 @@ if cmp -s "$folder/one" "$folder/two"; then echo "another seed wrote the same"; 
 test "$(head -c 5 "$folder/one")" = 'line '
 test "$(wc -c <"$folder/one")" -eq 26 # the prompt, the new tokens, the end of the line
 
-if "$phasor" generate "$folder/run" --prompt 'line ' --top-p 3 >"$folder/none" 2>"$folder/log"; then exit 1; fi
-test ! -s "$folder/none"
-grep -q 'top_p: 3, expected' "$folder/log"
+expect 2 'top_p: 3, expected' -- "$phasor" generate "$folder/run" --prompt 'line ' --top-p 3
+[[ $output != 'line '* ]] || { echo "the prompt was printed before the option was refused"; exit 1; }
 
 echo more >>"$folder/text"
-if "$phasor" train --resume --out "$folder/run" 2>"$folder/log"; then echo "a changed text was taken"; exit 1; fi
-grep -q 'bytes that the training began with' "$folder/log"
+expect 2 'bytes that the training began with' -- "$phasor" train --resume --out "$folder/run"
 echo "as expected"
