@@ -11,6 +11,7 @@
 
 #include "file_descriptor.h"
 #include "phasor/core/check.h"
+#include "target_path.h"
 
 namespace phasor {
 
@@ -36,17 +37,6 @@ struct Temporary {
 namespace {
 
 constexpr const char* kUnchanged = "room and permission; what was there before is unchanged";
-
-// Absolute, links followed, without a trailing slash: the place whose name is replaced.
-fs::path resolve(const char* owner, const fs::path& path) {
-  std::error_code error;
-  fs::path target = fs::weakly_canonical(fs::absolute(path, error), error);
-  PHASOR_CHECK(!error && !path.empty(), owner, "path: \"", path.string(), "\" cannot be resolved (", error.message(),
-               "), expected the name of a file or folder");
-  if (!target.has_filename()) target = target.parent_path();
-  PHASOR_CHECK(target.has_filename(), owner, "path: \"", path.string(), "\", expected a name, not the root folder");
-  return target;
-}
 
 std::string temporary_prefix(const fs::path& target) { return "." + target.filename().string() + ".new-"; }
 
@@ -75,7 +65,7 @@ template <class Create>
 std::unique_ptr<Temporary> make_temporary(const char* owner, const fs::path& path, const Create& create) {
   auto temporary = std::make_unique<Temporary>();
   temporary->owner = owner;
-  temporary->target = resolve(owner, path);
+  temporary->target = target_path(owner, path);
   remove_leftovers(temporary->target);
   const std::string prefix = temporary_prefix(temporary->target) + std::to_string(::getpid()) + "-";
   for (int number = 0;; number++) {
@@ -232,10 +222,20 @@ void AtomicFolder::commit() {
   fs::remove_all(previous_of(temporary_->target), ignored);
 }
 
+fs::path target_path(const char* owner, const fs::path& path) {
+  std::error_code error;
+  fs::path target = fs::weakly_canonical(fs::absolute(path, error), error);
+  PHASOR_CHECK(!error && !path.empty(), owner, "path: \"", path.string(), "\" cannot be resolved (", error.message(),
+               "), expected the name of a file or folder");
+  if (!target.has_filename()) target = target.parent_path();
+  PHASOR_CHECK(target.has_filename(), owner, "path: \"", path.string(), "\", expected a name, not the root folder");
+  return target;
+}
+
 fs::path readable_folder(const fs::path& path) {
   std::error_code ignored;
   if (fs::exists(path, ignored)) return path;
-  const fs::path previous = previous_of(resolve("readable_folder", path));
+  const fs::path previous = previous_of(target_path("readable_folder", path));
   return fs::exists(previous, ignored) ? previous : path;
 }
 

@@ -1,6 +1,7 @@
 // An open file that closes itself, and the one form of errors of the file system.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,6 +32,14 @@ class FileDescriptor {
  private:
   int number_ = -1;
 };
+
+// Whether the path still names this open file or folder, and not one that took its place.
+inline bool is_still_at(const FileDescriptor& file, const std::filesystem::path& path) {
+  struct stat opened {
+  }, there{};
+  return ::fstat(file.number(), &opened) == 0 && ::stat(path.c_str(), &there) == 0 && opened.st_ino == there.st_ino &&
+         opened.st_dev == there.st_dev;
+}
 
 // "[function] path: cannot be <done> (<the system's reason>), expected <expected>", the reason from errno.
 [[noreturn]] inline void fail_system(const char* function, const std::filesystem::path& path, const char* done,

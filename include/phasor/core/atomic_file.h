@@ -38,7 +38,7 @@ class AtomicFile {
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 // A folder of plain files. Files of the previous folder that the new one does not have are kept; a folder that has
-// folders in it is refused, so that a wrong path costs nobody his home.
+// folders in it is refused, so that a mistyped path cannot replace a directory tree.
 class AtomicFolder {
  public:
   explicit AtomicFolder(const std::filesystem::path& path);

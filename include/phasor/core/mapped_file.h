@@ -14,6 +14,8 @@ namespace phasor {
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
+  // Of an open file, which the caller closes; `path` names it in errors.
+  MappedFile(int descriptor, const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const { return {memory_.get(), memory_ ? memory_.get_deleter().size : 0}; }
 
