@@ -45,6 +45,11 @@ class FieldWriter {
   void operator()(const char* key, const std::optional<T>& value) {
     if (value) object_[key] = written(*value);
   }
+  // A field that files of earlier versions lack: there it has the value that they meant.
+  template <class T>
+  void since(const char* key, const T& value, const T&) {
+    (*this)(key, value);
+  }
   OrderedJson take() { return std::move(object_); }
 
  private:
@@ -90,6 +95,13 @@ class FieldReader {
     known_.insert(key);
     value.reset();
     if (object_.contains(key)) (*this)(key, value.emplace());
+  }
+
+  template <class T>
+  void since(const char* key, T& value, const T& before) {
+    known_.insert(key);
+    value = before;
+    if (object_.contains(key)) (*this)(key, value);
   }
 
   // A key that no field asked for is a mistake in the file.

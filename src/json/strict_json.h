@@ -41,11 +41,13 @@ inline Json parse_json_object(std::string_view text, const char* function, std::
   Json result;
   try {
     result = Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    std::string reason = error.what();  // quotes the text, of whatever bytes it is
-    std::ranges::replace_if(
-        reason, [](char c) { return c < ' ' || c > '~'; }, '?');
-    fail(function, name, ": not JSON, ", reason);
+  } catch (const Json::parse_error& error) {
+    const std::string_view before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
+    const auto line = std::ranges::count(before, '\n') + 1;
+    const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
+    fail(function, name, ": not JSON at line ", line, ", column ", column, ", expected an object");
+  } catch (const Json::out_of_range&) {
+    fail(function, name, ": a number too large to be kept, expected less than 1.8e308");
   }
   PHASOR_CHECK(result.is_object(), function, name, ": ", json_text(result), ", expected an object");
   return result;

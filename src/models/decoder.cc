@@ -32,6 +32,15 @@ Streams shaped_streams(Tensor<float, 3>& mean, Tensor<float, 3>& log_variance, c
   return {shaped(mean, shape), gaussian ? shaped(log_variance, shape) : TensorView<float, 3>()};
 }
 
+void scale(const TensorView<float, 3>& x, double factor) {
+  if (factor == 1.0) return;
+  const auto by = static_cast<float>(factor);
+  parallel_for(x.shape[0] * x.shape[1], [&](std::int64_t n) {
+    float* row = &x(n / x.shape[1], n % x.shape[1], 0);
+    for (std::int64_t c = 0; c < x.shape[2]; c++) row[c] *= by;
+  });
+}
+
 // Calls block.forward with the Saved of its own kind, or without.
 struct ForwardBlock {
   const ConstStreams& x;
@@ -152,6 +161,7 @@ AttentionOptions Decoder::attention_options(std::uint64_t dropout_seed, std::siz
 
 void Decoder::embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const {
   embedding_.forward(tokens, x.mean);
+  scale(x.mean, config_.embedding_scale);
   if (log_variance_embedding_) log_variance_embedding_->forward(tokens, x.log_variance);
   add_positions(plan, x.mean);
 }
@@ -216,11 +226,13 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
     std::visit(BackwardBlock{saved.layers[i].block, grad, other, wanted, workspace}, blocks_[i]);
     std::swap(grad, other);
   }
+  if (wanted != nullptr) {
+    add_positions_backward(saved.plan, grad.mean, grad_plan);
+    backward_positions(placement(saved.positions.view()), grad_plan);
+  }
+  scale(grad.mean, config_.embedding_scale);
   embedding_.backward(saved.tokens.view(), grad.mean);
   if (log_variance_embedding_) log_variance_embedding_->backward(saved.tokens.view(), grad.log_variance);
-  if (wanted == nullptr) return;
-  add_positions_backward(saved.plan, grad.mean, grad_plan);
-  backward_positions(placement(saved.positions.view()), grad_plan);
 }
 
 void Decoder::backward_positions(const Placement& placement, const PlanGradient& grad_plan) {
@@ -242,16 +254,16 @@ void Decoder::Cache::truncate(std::int64_t length) {
   length_ = length;
 }
 
-// Whether token 1 is turned alike in a text of two tokens and in the longest.
+// Whether token 1 is rotated by the same angles in a text of two tokens and in the longest.
 CachedKeys Decoder::suitable_keys(std::int64_t capacity) const {
-  const auto turned = [&](std::int64_t length) {
+  const auto rotation = [&](std::int64_t length) {
     Tensor<std::int64_t, 3> query = consecutive_positions(1, 1), keys({1, 1, 2});
     keys(0, 0, 1) = length - 1;
     Placement where = placement(query.view());
     where.keys = keys.view();
     return plan(where).rotate_q;
   };
-  const std::optional<AnyRotaryTable> few = turned(2), many = turned(std::max<std::int64_t>(capacity, 2));
+  const std::optional<AnyRotaryTable> few = rotation(2), many = rotation(std::max<std::int64_t>(capacity, 2));
   if (!few) return CachedKeys::rotated;
   const RotaryView a = *few, b = *many;
   const bool same = std::equal(a.cos.data, a.cos.data + a.pairs(), b.cos.data) &&
@@ -278,7 +290,7 @@ void Decoder::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, Ten
   PHASOR_CHECK(logits.shape == Shape<2>({batch, config_.vocab_size}), kModel, "logits: ", shape_text(logits.shape),
                ", expected [", batch, ", ", config_.vocab_size, "]");
   const Workspace::Scope scope(workspace);
-  // Of keys turned when they came only the span of distances matters: its ends are enough.
+  // Cached keys are already rotated: only the range of distances is needed, which the two ends give.
   const Tensor<std::int64_t, 3> queries = consecutive_positions(count, cache.length_);
   Tensor<std::int64_t, 3> keys = consecutive_positions(length);
   if (cache.keys_ == CachedKeys::rotated) {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdint>
 
 #include "phasor/models/decoder.h"
@@ -17,6 +18,10 @@ DecoderConfig DecoderConfig::checked() const {
   check_size("num_hidden_layers", c.num_hidden_layers, kMostLayers);
   check_size("num_attention_heads", c.num_attention_heads, kMostWidth);
   check_size("intermediate_size", c.intermediate_size, kMostWidth);
+  PHASOR_CHECK(c.embedding_scale > 0.0 && std::isfinite(c.embedding_scale), kModel,
+               "embedding_scale: ", c.embedding_scale, ", expected more than 0 and finite");
+  PHASOR_CHECK(c.rms_norm_eps >= 0.0 && std::isfinite(c.rms_norm_eps), kModel, "rms_norm_eps: ", c.rms_norm_eps,
+               ", expected 0 or more, and finite");
   PHASOR_CHECK(c.sliding_window >= 0, kModel, "sliding_window: ", c.sliding_window, ", expected 0 (none) or more");
   PHASOR_CHECK(c.score == Score::dot || (!c.qk_norm && !c.attention_bias), kModel,
                "qk_norm, attention_bias: given with W2 scores, expected neither");
@@ -32,7 +37,16 @@ ModelShape DecoderConfig::shape() const {
           .head_dim = head_dim,
           .model_dim = hidden_size,
           .max_length = max_position_embeddings,
-          .causal = causal};
+          .causal = causal,
+          .embedding_scale = embedding_scale};
+}
+
+double DecoderConfig::matrix_elements() const {
+  const auto of = [](std::int64_t size) { return static_cast<double>(size); };
+  const double projections = 2.0 * of(num_attention_heads + num_key_value_heads) * of(head_dim);
+  const double feed_forward = 3.0 * of(intermediate_size);
+  const double streams = score == Score::w2 ? 2.0 : 1.0;
+  return streams * of(hidden_size) * (of(vocab_size) + of(num_hidden_layers) * (projections + feed_forward));
 }
 
 BlockConfig DecoderConfig::block() const {

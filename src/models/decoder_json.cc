@@ -29,6 +29,7 @@ static void fields(auto& archive, Is<DecoderConfig> auto& of) {
   archive("sliding_window", of.sliding_window);
   archive("causal", of.causal);
   archive("score", of.score);
+  archive.since("embedding_scale", of.embedding_scale, 1.0);
 }
 
 std::string decoder_to_json(const DecoderConfig& config) {
@@ -42,7 +43,8 @@ DecoderConfig decoder_from_json(std::string_view json, std::string_view source) 
   Json object = parse_json_object(json, kReader, source);
   const auto type = object.find("model_type");
   PHASOR_CHECK(type != object.end() && *type == kModelType, kReader, source, ": model_type ",
-               type == object.end() ? "missing" : json_text(*type), ", expected \"", kModelType, "\"");
+               type == object.end() ? "missing" : json_text(*type), ", expected \"", kModelType,
+               "\" (Decoder::from_pretrained reads models of Hugging Face)");
   const auto encoding = object.find("encoding");
   PHASOR_CHECK(encoding != object.end(), kReader, source, ": no encoding, expected it to be given");
   const EncodingConfig encoding_config = encoding_from_json(encoding->dump(), std::string(source) + ": encoding");
@@ -51,6 +53,15 @@ DecoderConfig decoder_from_json(std::string_view json, std::string_view source) 
   auto config = fields_from_json<DecoderConfig>(object, kReader, std::string(source));
   config.encoding = encoding_config;
   return config;
+}
+
+void check_size(const char* function, std::string_view source, const DecoderConfig& config,
+                const StoredTensors& weights) {
+  constexpr double kRoom = 2.0;  // errors about single tensors say more, where memory for them is no matter
+  double stored = 0.0;
+  for (const StoredTensor& tensor : weights.tensors()) stored += static_cast<double>(element_count(tensor));
+  PHASOR_CHECK(config.matrix_elements() <= kRoom * stored, function, source, ": a model of ", config.matrix_elements(),
+               " numbers or more, expected one of the ", stored, " that the weights have");
 }
 
 }  // namespace phasor

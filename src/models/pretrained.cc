@@ -7,6 +7,7 @@
 #include "json/strict_json.h"
 #include "phasor/core/mapped_file.h"
 #include "phasor/models/decoder.h"
+#include "phasor/models/decoder_json.h"
 #include "phasor/models/safetensors.h"
 #include "phasor/position/hugging_face.h"
 
@@ -121,36 +122,26 @@ void check_shape(const std::filesystem::path& folder, const StoredTensor& tensor
                ", expected ", shape_of(expected));
 }
 
-// Memory is taken for what the files have, not for what a hostile config.json says.
-void check_sizes(const std::filesystem::path& folder, const DecoderConfig& config, const TensorFolder& tensors) {
-  check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), config.tie_word_embeddings),
-              {config.vocab_size, config.hidden_size});
-  const auto count = static_cast<std::int64_t>(tensors.tensors().size());
-  PHASOR_CHECK(config.num_hidden_layers <= count, kName, folder.string(), ": num_hidden_layers ",
-               config.num_hidden_layers, " and ", count, " tensors, expected several for each layer");
-  check_shape(folder, tensors.at(stored_name("blocks.0.ffn.gate_proj.weight")),
-              {config.intermediate_size, config.hidden_size});
-  check_shape(folder, tensors.at(stored_name("blocks.0.attention.q_proj.weight")),
-              {config.num_attention_heads * config.head_dim, config.hidden_size});
-}
-
 }  // namespace
 
 Decoder Decoder::from_pretrained(const std::filesystem::path& folder) {
   const DecoderConfig config = read_config(folder).checked();
   const TensorFolder tensors(folder);
-  check_sizes(folder, config, tensors);
+  const bool tied = config.tie_word_embeddings;
+  check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), tied),
+              {config.vocab_size, config.hidden_size});
+  check_size(kName, (folder / "config.json").string(), config, tensors);
   Decoder model(config, 0);
   std::set<std::string> used;
   for (const NamedWeight& each : model.weights()) {
-    const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), config.tie_word_embeddings);
+    const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), tied);
     check_shape(folder, tensor, each.weight->shape());
     tensors.read_values(tensor, each.weight->value());
     used.insert(tensor.name);
   }
   for (const StoredTensor& tensor : tensors.tensors()) {
     const bool known = used.contains(tensor.name) || tensor.name.ends_with("rotary_emb.inv_freq") ||
-                       (config.tie_word_embeddings && tensor.name == "lm_head.weight");
+                       (tied && tensor.name == "lm_head.weight");
     PHASOR_CHECK(known, kName, folder.string(), ": has a tensor ", tensor.name, ", which this architecture does not");
   }
   return model;

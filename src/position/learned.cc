@@ -18,7 +18,9 @@ static void fields(auto& archive, Is<LearnedConfig> auto& of) {
 namespace {
 
 Shape<2> table_shape(const LearnedConfig& config, const ModelShape& shape) {
-  PHASOR_CHECK(config.max_length >= 1, "learned", "max_length: ", config.max_length, ", expected 1 or more");
+  constexpr std::int64_t kMost = 1 << 20;
+  PHASOR_CHECK(config.max_length >= 1 && config.max_length <= kMost, "learned", "max_length: ", config.max_length,
+               ", expected 1 to ", kMost);
   PHASOR_CHECK(shape.model_dim >= 1, "learned", "shape.model_dim: ", shape.model_dim, ", expected 1 or more");
   return {config.max_length, shape.model_dim};
 }
@@ -84,7 +86,11 @@ constinit const Encoding kLearned{
     .acts_on = "token embeddings",
     .source = "Gehring et al. 2017, arXiv 1705.03122",
     .gradient = "table: scatter-add of the embeddings' gradient",
-    .defaults = [](const ModelShape& shape) -> EncodingConfig { return LearnedConfig{.max_length = shape.max_length}; },
+    .defaults = [](const ModelShape& shape) -> EncodingConfig {
+      LearnedConfig config{.max_length = shape.max_length};
+      config.initial_deviation *= static_cast<float>(shape.embedding_scale);  // as large as the embeddings
+      return config;
+    },
     .parameters = learned_parameters,
     .lower = learned_lower,
     .lower_backward = learned_backward,

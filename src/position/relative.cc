@@ -86,8 +86,8 @@ auto t5_entry(const T5Config& config) {
 // ---- learned relative ----
 
 Shape<2> relative_shape(const RelativeConfig& config, const ModelShape& shape) {
-  PHASOR_CHECK(config.max_distance >= 0 && config.max_distance <= 1 << 30, "relative",
-               "max_distance: ", config.max_distance, ", expected 0 to 2^30");
+  PHASOR_CHECK(config.max_distance >= 0 && config.max_distance <= 1 << 20, "relative",
+               "max_distance: ", config.max_distance, ", expected 0 to 2^20");
   return {shape.heads, 2 * config.max_distance + 1};
 }
 

@@ -8,7 +8,6 @@
 
 #include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
-#include "phasor/core/mapped_file.h"
 #include "phasor/models/decoder_json.h"
 #include "phasor/models/safetensors.h"
 
@@ -22,11 +21,6 @@ constexpr const char* kConfigFile = "config.json";
 constexpr const char* kWeightsFile = "model.safetensors";
 constexpr const char* kStateFile = "training.json";
 constexpr const char* kMomentsFile = "training.safetensors";
-
-std::string text_of(const fs::path& path) {
-  const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
 
 void write_model(const fs::path& folder, Decoder& model) {
   const NamedWeights weights = model.weights();
@@ -43,13 +37,13 @@ std::string sizes_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-void check_shape(const StoredTensor& tensor, const fs::path& path, const std::vector<std::int64_t>& shape) {
-  PHASOR_CHECK(tensor.shape == shape, kLoad, path.string(), ": ", tensor.name, " of shape ", sizes_text(tensor.shape),
+void check_shape(const StoredTensor& tensor, const std::string& path, const std::vector<std::int64_t>& shape) {
+  PHASOR_CHECK(tensor.shape == shape, kLoad, path, ": ", tensor.name, " of shape ", sizes_text(tensor.shape),
                ", expected ", sizes_text(shape));
 }
 
 // The values of one tensor of a file; anything but the expected shape is refused.
-void read_into(const StoredTensors& file, const fs::path& path, const std::string& name,
+void read_into(const StoredTensors& file, const std::string& path, const std::string& name,
                const std::vector<std::int64_t>& shape, std::span<float> values) {
   const StoredTensor& tensor = file.at(name);
   check_shape(tensor, path, shape);
@@ -62,22 +56,6 @@ void save_model(const fs::path& folder, Decoder& model) {
   AtomicFolder saved(folder);
   write_model(saved.folder(), model);
   saved.commit();
-}
-
-Decoder load_model(const fs::path& folder) {
-  const fs::path from = readable_folder(folder);
-  const fs::path config_file = from / kConfigFile, weights_file = from / kWeightsFile;
-  const DecoderConfig config = decoder_from_json(text_of(config_file), config_file.string()).checked();
-  const TensorFolder file(from);
-  // Before memory is taken for what config.json says.
-  check_shape(file.at("embedding.weight"), weights_file, {config.vocab_size, config.hidden_size});
-  Decoder model(config, 0);
-  const NamedWeights weights = model.weights();
-  for (const auto& [name, weight] : weights) read_into(file, weights_file, name, weight->shape(), weight->value());
-  for (const StoredTensor& tensor : file.tensors())
-    PHASOR_CHECK(std::ranges::count(weights, tensor.name, &NamedWeight::name) == 1, kLoad, weights_file.string(),
-                 ": has ", tensor.name, ", expected only weights of the model that ", kConfigFile, " describes");
-  return model;
 }
 
 void save_training(const fs::path& folder, Decoder& model, const TrainingState& state, const AdamW& optimizer) {
@@ -95,20 +73,45 @@ void save_training(const fs::path& folder, Decoder& model, const TrainingState& 
   saved.commit();
 }
 
-TrainingState load_training_state(const fs::path& folder) {
-  const fs::path file = readable_folder(folder) / kStateFile;
-  return training_from_json(text_of(file), file.string());
+Checkpoint::Checkpoint(const fs::path& folder)
+    : files_(folder, {kConfigFile, kWeightsFile, kStateFile, kMomentsFile}) {}
+
+DecoderConfig Checkpoint::config() const {
+  return decoder_from_json(files_.text(kConfigFile), files_.path(kConfigFile)).checked();
 }
 
-void restore_optimizer(const fs::path& folder, const TrainingState& state, AdamW& optimizer) {
-  const fs::path path = readable_folder(folder) / kMomentsFile;
-  const TensorFile file(path);
+Decoder Checkpoint::model() const {
+  const DecoderConfig config = this->config();
+  const std::string path = files_.path(kWeightsFile);
+  const TensorFile file(files_.bytes(kWeightsFile), path);
+  check_shape(file.at("embedding.weight"), path, {config.vocab_size, config.hidden_size});
+  check_size(kLoad, files_.path(kConfigFile), config, file);
+  Decoder model(config, 0);
+  const NamedWeights weights = model.weights();
+  for (const auto& [name, weight] : weights) read_into(file, path, name, weight->shape(), weight->value());
+  for (const StoredTensor& tensor : file.tensors())
+    PHASOR_CHECK(std::ranges::count(weights, tensor.name, &NamedWeight::name) == 1, kLoad, path, ": has ", tensor.name,
+                 ", expected only weights of the model that ", kConfigFile, " describes");
+  return model;
+}
+
+TrainingState Checkpoint::training_state() const {
+  return training_from_json(files_.text(kStateFile), files_.path(kStateFile));
+}
+
+void Checkpoint::restore_optimizer(AdamW& optimizer) const {
+  const std::string path = files_.path(kMomentsFile);
+  const TensorFile file(files_.bytes(kMomentsFile), path);
   std::vector<AdamW::Moments> moments = optimizer.moments();
   for (AdamW::Moments& each : moments)
     for (auto& [prefix, values] : {std::pair("mean.", &each.mean), std::pair("square.", &each.square)})
       read_into(file, path, prefix + each.name, {values->size()},
                 {values->data(), static_cast<std::size_t>(values->size())});
-  optimizer.restore(state.steps_done, std::move(moments));
+  optimizer.restore(training_state().steps_done, std::move(moments));
 }
+
+Decoder load_model(const fs::path& folder) { return Checkpoint(folder).model(); }
+
+TrainingState load_training_state(const fs::path& folder) { return Checkpoint(folder).training_state(); }
 
 }  // namespace phasor

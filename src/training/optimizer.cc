@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adamw.h"
+#include "check_settings.h"
 #include "phasor/core/check.h"
 #include "phasor/core/parallel.h"
 
@@ -34,20 +35,10 @@ double sum_of_squares(const float* values, std::int64_t count) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-void check(const AdamWConfig& config) {
-  PHASOR_CHECK(config.beta1 >= 0.0 && config.beta1 < 1.0, "AdamW", "beta1: ", config.beta1,
-               ", expected 0 to less than 1");
-  PHASOR_CHECK(config.beta2 >= 0.0 && config.beta2 < 1.0, "AdamW", "beta2: ", config.beta2,
-               ", expected 0 to less than 1");
-  PHASOR_CHECK(config.eps > 0.0 && std::isfinite(config.eps), "AdamW", "eps: ", config.eps, ", expected more than 0");
-  PHASOR_CHECK(config.weight_decay >= 0.0 && std::isfinite(config.weight_decay), "AdamW",
-               "weight_decay: ", config.weight_decay, ", expected 0 or more");
-}
-
 }  // namespace
 
 AdamW::AdamW(NamedWeights weights, const AdamWConfig& config) : weights_(std::move(weights)), config_(config) {
-  check(config);
+  detail::check_adamw("AdamW", config, detail::own_name);
   for (std::size_t w = 0; w < weights_.size(); w++) {
     const std::int64_t size = weights_[w].weight->size();
     moments_.push_back({weights_[w].name, Tensor<float, 1>({size}), Tensor<float, 1>({size})});

@@ -3,18 +3,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "phasor/core/check.h"
+#include "check_settings.h"
 
 namespace phasor {
 
 double learning_rate(const Schedule& schedule, std::int64_t step) {
   constexpr const char* kName = "learning_rate";
-  PHASOR_CHECK(schedule.peak > 0.0 && std::isfinite(schedule.peak), kName, "peak: ", schedule.peak,
-               ", expected more than 0");
-  PHASOR_CHECK(schedule.warmup_steps >= 0 && schedule.warmup_steps <= schedule.steps, kName,
-               "warmup_steps: ", schedule.warmup_steps, ", expected 0 to steps ", schedule.steps);
-  PHASOR_CHECK(schedule.final_fraction >= 0.0 && schedule.final_fraction <= 1.0, kName,
-               "final_fraction: ", schedule.final_fraction, ", expected 0 to 1");
+  detail::check_schedule(kName, schedule, detail::own_name);
   PHASOR_CHECK(step >= 0 && step < schedule.steps, kName, "step: ", step, ", expected 0 to ", schedule.steps - 1);
   if (step < schedule.warmup_steps)
     return schedule.peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);

@@ -1,5 +1,9 @@
 #include "phasor/training/settings.h"
 
+#include <cmath>
+#include <utility>
+
+#include "check_settings.h"
 #include "json/fields.h"
 
 namespace phasor {
@@ -16,6 +20,7 @@ static void fields(auto& archive, Is<DatasetConfig> auto& of) {
   archive("symbols", of.symbols);
   archive("distance", of.distance);
   archive("validation_fraction", of.validation_fraction);
+  archive("split", of.split);
   archive("seed", of.seed);
 }
 
@@ -58,11 +63,33 @@ static void fields(auto& archive, Is<TrainingState> auto& of) {
   archive("losses", of.losses);
 }
 
+void check_settings(const char* function, const TrainSettings& settings, const SettingName& name) {
+  constexpr std::int64_t kMost = 1'000'000;
+  const auto check = [&](const char* path, std::int64_t value, std::int64_t least, std::int64_t most) {
+    PHASOR_CHECK(value >= least && value <= most, function, name(path), ": ", value, ", expected ", least, " to ",
+                 most);
+  };
+  check("batch", settings.batch, 1, INT32_MAX);
+  check("accumulation", settings.accumulation, 1, kMost);
+  check("length", settings.length, 1, INT32_MAX);
+  PHASOR_CHECK(settings.batch <= INT32_MAX / settings.length, function, name("batch"), ", ", name("length"), ": ",
+               settings.batch, " rows of ", settings.length, " tokens, expected at most ", INT32_MAX,
+               " tokens in a pass");
+  detail::check_schedule(function, settings.schedule, name);
+  detail::check_adamw(function, settings.adamw, name);
+  PHASOR_CHECK(settings.clip_norm >= 0.0 && std::isfinite(settings.clip_norm), function, name("clip_norm"), ": ",
+               settings.clip_norm, ", expected 0 (no limit) or more, and finite");
+  check("evaluate_every", settings.evaluate_every, 0, INT64_MAX);
+  check("evaluation_rows", settings.evaluation_rows, 1, INT32_MAX);
+}
+
 std::string training_to_json(const TrainingState& state) { return fields_to_json(state).dump(1) + "\n"; }
 
 TrainingState training_from_json(std::string_view json, std::string_view source) {
   constexpr const char* kName = "training_from_json";
   auto state = fields_from_json<TrainingState>(parse_json_object(json, kName, source), kName, std::string(source));
+  check_settings(kName, state.settings,
+                 [&](std::string_view path) { return std::string(source) + ": settings." + std::string(path); });
   PHASOR_CHECK(state.steps_done >= 0 && state.steps_done <= state.settings.schedule.steps, kName, source,
                ": steps_done ", state.steps_done, ", expected 0 to ", state.settings.schedule.steps);
   PHASOR_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.steps_done, kName, source, ": ",
@@ -73,8 +100,11 @@ TrainingState training_from_json(std::string_view json, std::string_view source)
 std::unique_ptr<Dataset> make_dataset(const DatasetConfig& config) {
   PHASOR_CHECK(config.task.has_value() != config.text.has_value(), "make_dataset",
                "task, text: ", config.task ? "both" : "none", " given, expected one of them");
+  PHASOR_CHECK(config.task || config.split == DatasetConfig{}.split, "make_dataset",
+               "split: ", config.split.value_or("the end of the text, as in earlier versions"), ", expected ",
+               *DatasetConfig{}.split, ": train anew");
   if (config.text && config.text_size) {
-    const TextSize found = text_size(*config.text);
+    const TextSize found = text_summary(*config.text).size;
     PHASOR_CHECK(found == *config.text_size, "make_dataset", "text: ", *config.text, " of ", found.bytes, " bytes, ",
                  found.bytes == config.text_size->bytes ? "with other contents, " : "", "expected the text of ",
                  config.text_size->bytes, " bytes that the training began with");

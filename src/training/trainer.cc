@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "check_fit.h"
+#include "check_settings.h"
 #include "phasor/core/check.h"
 #include "phasor/layers/loss.h"
 #include "phasor/training/checkpoint.h"
@@ -19,19 +20,7 @@ namespace {
 constexpr const char* kName = "Trainer";
 
 TrainingState checked(TrainingState state) {
-  const TrainSettings& settings = state.settings;
-  PHASOR_CHECK(settings.batch >= 1, kName, "batch: ", settings.batch, ", expected 1 or more");
-  PHASOR_CHECK(settings.accumulation >= 1, kName, "accumulation: ", settings.accumulation, ", expected 1 or more");
-  PHASOR_CHECK(settings.length >= 1, kName, "length: ", settings.length, ", expected 1 or more");
-  PHASOR_CHECK(settings.batch <= INT32_MAX / settings.length, kName, "batch, length: ", settings.batch, " rows of ",
-               settings.length, " tokens, expected at most ", INT32_MAX, " tokens in a pass");
-  PHASOR_CHECK(settings.clip_norm >= 0.0, kName, "clip_norm: ", settings.clip_norm, ", expected 0 or more");
-  PHASOR_CHECK(settings.evaluate_every >= 0, kName, "evaluate_every: ", settings.evaluate_every,
-               ", expected 0 (never) or more");
-  PHASOR_CHECK(settings.evaluation_rows >= 1, kName, "evaluation_rows: ", settings.evaluation_rows,
-               ", expected 1 or more");
-  PHASOR_CHECK(settings.schedule.steps >= 1, kName, "steps: ", settings.schedule.steps, ", expected 1 or more");
-  learning_rate(settings.schedule, 0);
+  check_settings(kName, state.settings, [](std::string_view path) { return std::string(detail::own_name(path)); });
   return state;
 }
 
@@ -55,9 +44,9 @@ Trainer::Trainer(Decoder& model, const Dataset& dataset, TrainingState state)
   model_.clear_gradients();
 }
 
-Trainer::Trainer(Decoder& model, const Dataset& dataset, const std::filesystem::path& folder)
-    : Trainer(model, dataset, load_training_state(folder)) {
-  restore_optimizer(folder, state_, optimizer_);
+Trainer::Trainer(Decoder& model, const Dataset& dataset, const Checkpoint& checkpoint)
+    : Trainer(model, dataset, checkpoint.training_state()) {
+  checkpoint.restore_optimizer(optimizer_);
 }
 
 std::int64_t Trainer::tokens_per_step() const {

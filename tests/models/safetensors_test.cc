@@ -206,8 +206,8 @@ TEST(TensorFileFaults, Header) {
   EXPECT_HEADER_FAULT("{", "not JSON");
   EXPECT_HEADER_FAULT("{}x", "not JSON");
   EXPECT_HEADER_FAULT(std::string("{}\0 ", 4), "not JSON, has a byte 0");
-  EXPECT_HEADER_FAULT("{\"\xff\":1}", "not JSON", "UTF-8");
-  EXPECT_HEADER_FAULT("{\"\xed\xa0\x80\":1}", "not JSON", "UTF-8");  // half of a surrogate pair
+  EXPECT_HEADER_FAULT("{\"\xff\":1}", "not JSON at line 1, column 3");
+  EXPECT_HEADER_FAULT("{\"\xed\xa0\x80\":1}", "not JSON at line 1, column ");  // half of a surrogate pair
   EXPECT_HEADER_FAULT("{\"t\":" + std::string(1000, '['), "nested deeper than 64");
   const std::string good = R"("t":)" + entry(R"("F32")", "[2]", "[0,8]");
   EXPECT_HEADER_FAULT("{" + good + "," + good + "}", "the key \"t\" is given twice, expected once");

@@ -68,16 +68,31 @@ TEST(Ranking, TableAndNotesNameEveryEncoding) {
     EXPECT_NE(text.find(encoding.name), std::string::npos) << encoding.name;
   EXPECT_NE(text.find("accuracy at 128"), std::string::npos);
   const std::vector<std::string> notes = ranking_notes(made_up_comparison());
-  ASSERT_EQ(notes.size(), 3u);
-  EXPECT_EQ(notes[0], "learned at 256, 512, 1,024: not possible, its table ends at position 127");
-  EXPECT_EQ(notes[1], "rope+ntk: the model trained as rope");
+  ASSERT_EQ(notes.size(), 4u);
+  EXPECT_EQ(notes[0], "mean +- sample standard deviation over 3 seeds");
+  EXPECT_EQ(notes[1], "learned at 256, 512, 1,024: not possible, its table ends at position 127");
+  EXPECT_EQ(notes[2], "rope+ntk: the model trained as rope");
 }
 
-TEST(Spread, MeanAndEnds) {
+TEST(Spread, MeanAndSampleDeviation) {
   const Spread found = spread({3.0, 1.0, 5.0});
   EXPECT_EQ(found.mean, 3.0);
-  EXPECT_EQ(found.low, 1.0);
-  EXPECT_EQ(found.high, 5.0);
+  EXPECT_EQ(found.deviation, 2.0);
+  EXPECT_EQ(spread({3.0}).mean, 3.0);
+  EXPECT_FALSE(spread({3.0}).deviation.has_value());
+  EXPECT_TRUE(std::isnan(spread({}).mean));
+}
+
+// 2 is the deviation of 1, 3, 5, as 2 is half their range: 0, 0, 6 tell the two apart.
+TEST(Ranking, PlusMinusIsTheSampleDeviation) {
+  Comparison comparison = scored({{"a", 0, 0}});
+  comparison.settings.seeds = {1, 2, 3};
+  for (LengthScore& score : comparison.encodings[0].scores) score.by_seed = {0.0, 0.0, 6.0};
+  testing::internal::CaptureStdout();
+  ranking_table(comparison).print();
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("2.000 +-3.464"), std::string::npos);
+  EXPECT_NE(comparison_page(comparison).find("± 3.464"), std::string::npos);
+  EXPECT_NE(comparison_page(comparison).find("sample standard deviation"), std::string::npos);
 }
 
 // ---- the page ----

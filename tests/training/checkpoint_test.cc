@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <thread>
+
 #include "phasor/core/random.h"
 #include "phasor/models/decoder_json.h"
 #include "phasor/position/alibi.h"
@@ -107,7 +112,12 @@ TEST(Checkpoint, ErrorsNameTheFileAndTheFault) {
   with("\"dot\"", "\"cosine\"");
   EXPECT_ERROR(load_model(folder / "model"), "score: \"cosine\"", "dot, w2");
   with("\"phasor\"", "\"llama\"");
-  EXPECT_ERROR(load_model(folder / "model"), "model_type \"llama\"", "\"phasor\"");
+  EXPECT_ERROR(load_model(folder / "model"), "model_type \"llama\"", "\"phasor\"", "Decoder::from_pretrained");
+  for (const char* heads : {"1000000", "16777216"}) {
+    with("\"num_attention_heads\": 2,\n  \"num_key_value_heads\": 2",
+         "\"num_attention_heads\": " + std::string(heads) + ",\n  \"num_key_value_heads\": 2");
+    EXPECT_ERROR(load_model(folder / "model"), "config.json: a model of", "numbers or more, expected one of the");
+  }
   folder.add("model/config.json", "{");
   EXPECT_ERROR(load_model(folder / "model"), "config.json: not JSON");
 }
@@ -130,7 +140,72 @@ TEST(Checkpoint, BadTrainingFilesAreRefused) {
   EXPECT_ERROR(load_training_state(folder / "run"), "training.json", "0 losses, expected one for each of steps_done 1");
   std::filesystem::remove(folder / "run/training.safetensors");
   AdamW optimizer(model.weights(), {});
-  EXPECT_ERROR(restore_optimizer(folder / "run", start, optimizer), "training.safetensors");
+  EXPECT_ERROR(Checkpoint(folder / "run").restore_optimizer(optimizer), "training.safetensors");
+}
+
+// What no training can have is refused when it is read, by the path of the setting.
+TEST(Checkpoint, SettingsAreChecked) {
+  const auto refused = [](auto change, const char* name, const char* value) {
+    TrainingState state = small_training(6);
+    change(state.settings);
+    EXPECT_ERROR(training_from_json(training_to_json(state), "t.json"), std::string("t.json: settings.") + name + ": ",
+                 value);
+  };
+  refused([](TrainSettings& s) { s.length = 0; }, "length", "0, expected 1 to");
+  refused([](TrainSettings& s) { s.batch = INT64_MAX; }, "batch", "9223372036854775807, expected 1 to");
+  refused([](TrainSettings& s) { s.schedule.steps = INT64_MAX; }, "schedule.steps", "expected 1 to 1000000000");
+  refused([](TrainSettings& s) { s.schedule.warmup_steps = 7; }, "schedule.warmup_steps", "7, expected 0 to");
+  refused([](TrainSettings& s) { s.schedule.peak = NAN; }, "schedule.peak", "nan");
+  refused([](TrainSettings& s) { s.adamw.beta2 = 1.0; }, "adamw.beta2", "1, expected 0 to less than 1");
+  refused([](TrainSettings& s) { s.clip_norm = -1.0; }, "clip_norm", "-1");
+}
+
+// Two trainings saved by turns in one folder: a reader gets all of one or all of the other. Weights, moments and state
+// that were opened one by one would be mixed within the first few dozens.
+TEST(Checkpoint, IsReadAsOneWhileItIsReplaced) {
+  const TemporaryFolder folder;
+  const TrainingState start = small_training(6);
+  const auto data = make_dataset(*start.data);
+  std::vector<std::unique_ptr<Decoder>> models;
+  std::vector<std::unique_ptr<Trainer>> trainers;
+  for (const int steps : {1, 3}) {
+    models.push_back(std::make_unique<Decoder>(small_config(data->vocabulary()), 1));
+    trainers.push_back(std::make_unique<Trainer>(*models.back(), *data, start));
+    for (int i = 0; i < steps; i++) trainers.back()->step();
+  }
+  trainers[0]->save(folder / "run");
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (std::size_t i = 1; !done; i++) trainers[i % 2]->save(folder / "run");
+  });
+  for (int i = 0; i < 200; i++) {
+    const Checkpoint checkpoint(folder / "run");
+    Decoder model = checkpoint.model();
+    Trainer resumed(model, *data, checkpoint);
+    const std::size_t which = resumed.state().steps_done == 1 ? 0 : 1;
+    EXPECT_TRUE(same_bits(values_of(model), values_of(*models[which]))) << "the weights of another save";
+    resumed.step();  // with the moments of another save it would go elsewhere
+    if (which == 1) continue;
+    Decoder again(small_config(data->vocabulary()), 1);
+    Trainer expected(again, *data, start);
+    expected.step();
+    expected.step();
+    EXPECT_TRUE(same_bits(values_of(model), values_of(again))) << "the moments of another save";
+  }
+  done = true;
+  writer.join();
+}
+
+// Files of an earlier version say nothing of embedding_scale, and meant 1.
+TEST(Checkpoint, EarlierConfigsKeepTheirMeaning) {
+  DecoderConfig config = small_config(11);
+  std::string json = decoder_to_json(config);
+  const std::string line = ",\n  \"embedding_scale\": 1.0";
+  ASSERT_NE(json.find(line), std::string::npos);
+  json.erase(json.find(line), line.size());
+  EXPECT_EQ(decoder_from_json(json, "c.json").embedding_scale, 1.0);
+  config.embedding_scale = 5.5;
+  EXPECT_EQ(decoder_from_json(decoder_to_json(config), "c.json").embedding_scale, 5.5);
 }
 
 TEST(Dataset, IsMadeFromItsConfig) {

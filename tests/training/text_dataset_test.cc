@@ -19,6 +19,16 @@ std::string known_text() {
   return text;
 }
 
+// The numbers 0, 1, 2, ... with as many digits each: a piece of some bytes stands at one place only.
+std::string counting_text(int numbers, int digits) {
+  std::string text;
+  for (int i = 0; i < numbers; i++) {
+    const std::string number = std::to_string(i);
+    text += std::string(static_cast<std::size_t>(digits) - number.size(), '0') + number;
+  }
+  return text;
+}
+
 std::string text_of(const Tensor<std::int32_t, 2>& tensor, std::int64_t row) {
   std::string text;
   for (std::int64_t t = 0; t < tensor.shape()[1]; t++) text += static_cast<char>(tensor(row, t));
@@ -59,7 +69,7 @@ TEST(TextDataset, RowsAreBytesOfTheFile) {
 
 TEST(TextDataset, FilesOfAFolderAreOneText) {
   const TemporaryFolder folder;
-  const std::string text = known_text();
+  const std::string text = counting_text(250, 4);
   folder.add("texts/b", text.substr(300, 3));
   folder.add("texts/c/d", text.substr(303));
   folder.add("texts/a", text.substr(0, 300));
@@ -67,6 +77,61 @@ TEST(TextDataset, FilesOfAFolderAreOneText) {
   folder.add("texts/.hidden", "not read");
   folder.add("texts/.git/x", "not read");
   check_rows(*text_dataset(folder / "texts", {.seed = 3}), text, 900, 23);
+}
+
+// Of a folder only text is read; a file that is named is read as it is.
+TEST(TextDataset, SkipsFilesThatAreNotText) {
+  const TemporaryFolder folder;
+  folder.add("texts/a.txt", "plain");
+  folder.add("texts/b.txt", "\u00e4\u20ac\U0001f600");  // characters of 2, 3 and 4 bytes
+  const char* not_text[] = {"\xff",     "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                            "\xe2\x82", "a\x80",    "\xc3("};
+  std::int64_t skipped = 0;
+  for (const char* bytes : not_text) folder.add("texts/bad" + std::to_string(skipped++), bytes);
+  folder.add("texts/zero", std::string("a\0b", 3));
+  const TextSummary found = text_summary(folder / "texts");
+  EXPECT_EQ(found.files, 2);
+  EXPECT_EQ(found.skipped, skipped + 1);
+  EXPECT_EQ(found.size.bytes, 5 + 2 + 3 + 4);
+  EXPECT_EQ(text_summary(folder / "texts/zero").size.bytes, 3);
+  std::filesystem::remove(folder / "texts/a.txt");
+  std::filesystem::remove(folder / "texts/b.txt");
+  EXPECT_ERROR(text_dataset(folder / "texts"), "no text in it (9 files that are not UTF-8)");
+}
+
+// Four parts: the last tenth of each is held back, and no training row has a byte of it.
+TEST(TextDataset, ValidationIsSpreadOverTheText) {
+  constexpr std::size_t kPart = 1 << 16, kHeldBack = 6554;
+  const TemporaryFolder folder;
+  const std::string text = counting_text(4 * kPart / 8, 8);
+  const auto data = text_dataset(folder.add("text", text));
+  std::set<std::size_t> parts;
+  for (const Split split : {Split::train, Split::validation}) {
+    int jumps = 0;
+    Batch batch(400, 24);
+    data->fill(0, split, batch);
+    for (std::int64_t r = 0; r < 400; r++) {
+      const std::size_t begin = text.find(text_of(batch.tokens, r));
+      if (begin == std::string::npos) jumps++;  // from one piece to the next
+      if (begin == std::string::npos) continue;
+      const std::size_t in_part = begin % kPart, last = in_part + 24;
+      if (split == Split::train) {
+        EXPECT_LT(last, kPart - kHeldBack);
+      } else {
+        EXPECT_GE(in_part, kPart - kHeldBack);
+        parts.insert(begin / kPart);
+      }
+    }
+    EXPECT_LT(jumps, 20);
+  }
+  EXPECT_EQ(parts.size(), 4u);
+}
+
+TEST(TextDataset, ASplitOfAnEarlierVersionIsRefused) {
+  const TemporaryFolder folder;
+  const std::string file = folder.add("text", "0123456789").string();
+  EXPECT_ERROR(make_dataset({.text = file, .split = std::nullopt}), "split: the end of the text");
+  EXPECT_NE(make_dataset({.task = "copy", .split = std::nullopt}), nullptr);
 }
 
 TEST(TextDataset, IsTheSameInAnyOrder) {
@@ -114,7 +179,7 @@ TEST(TextDataset, RefusesTooLittleText) {
 TEST(TextSize, ATextThatChangedIsRefused) {
   TemporaryFolder folder;
   const std::string file = folder.add("text", "0123456789").string();
-  DatasetConfig config{.text = file, .text_size = text_size(file)};
+  DatasetConfig config{.text = file, .text_size = text_summary(file).size};
   EXPECT_EQ(config.text_size->bytes, 10);
   EXPECT_NE(make_dataset(config), nullptr);
   folder.add("text", "0123456788");

@@ -32,8 +32,9 @@ std::pair<std::vector<float>, std::string> trained(int threads, std::int64_t sto
   const TrainEnd end = train(trainer, options);
   if (stop_after > 0) {
     EXPECT_EQ(end, TrainEnd::stopped);
-    Decoder again = load_model(folder / "run");
-    Trainer resumed(again, *data, folder / "run");
+    const Checkpoint checkpoint(folder / "run");
+    Decoder again = checkpoint.model();
+    Trainer resumed(again, *data, checkpoint);
     EXPECT_EQ(resumed.state().steps_done, stop_after);
     EXPECT_EQ(train(resumed), TrainEnd::finished);
     set_num_threads(0);
@@ -209,6 +210,8 @@ TEST(Trainer, Errors) {
   refused([](TrainSettings& s) { s.evaluate_every = -1; }, "evaluate_every: -1");
   refused([](TrainSettings& s) { s.evaluation_rows = 0; }, "evaluation_rows: 0");
   refused([](TrainSettings& s) { s.schedule.peak = -1.0; }, "peak: -1");
+  refused([](TrainSettings& s) { s.schedule.steps = 1'000'000'001; }, "steps: 1000000001, expected 1 to 1000000000");
+  refused([](TrainSettings& s) { s.batch = s.length = 1 << 20; }, "batch, length: 1048576 rows of 1048576 tokens");
   Trainer trainer(model, *data, good);
   EXPECT_ERROR(train(trainer, {.save_every = -1}), "[train] save_every: -1");
   train(trainer);

@@ -8,6 +8,7 @@
 #include "compare/comparison_folder.h"
 #include "compare/machine.h"
 #include "compare/trial.h"
+#include "flags.h"
 #include "interrupt.h"
 #include "phasor/core/check.h"
 #include "phasor/version.h"
@@ -41,27 +42,15 @@ void check_once(const char* option, const auto& values, const auto& text) {
 }
 
 void check(const Options& options) {
-  PHASOR_CHECK(options.seeds >= 1, "compare", "--seeds: ", options.seeds, ", expected 1 or more");
-  PHASOR_CHECK(!options.steps || *options.steps >= 1, "compare", "--steps: ", options.steps.value_or(0),
-               ", expected 1 or more");
-  const double budget = options.budget_seconds.value_or(1.0);
-  PHASOR_CHECK(budget > 0.0 && std::isfinite(budget), "compare", "--budget-seconds: ", budget,
-               ", expected more than 0 and finite");
-  PHASOR_CHECK(options.trial.batch >= 1, "compare", "--batch: ", options.trial.batch, ", expected 1 or more");
-  PHASOR_CHECK(options.trial.length >= 1, "compare", "--length: ", options.trial.length, ", expected 1 or more");
   check_once("--encodings", options.encodings, [](const std::string& name) { return name; });
-  for (const std::int64_t length : options.trial.eval_lengths)
-    PHASOR_CHECK(length >= 1, "compare", "--eval-lengths: ", length, ", expected 1 or more");
   check_once("--eval-lengths", options.trial.eval_lengths, [](std::int64_t each) { return std::to_string(each); });
-  for (const double rate : options.learning_rates)
-    PHASOR_CHECK(rate > 0.0 && std::isfinite(rate), "compare", "--learning-rates: ", rate, ", expected more than 0");
   check_once("--learning-rates", options.learning_rates, [](double rate) { return number(rate); });
 }
 
 // Before anything is written or trained: what cannot be trained or scored, of each encoding.
 void check_trials(const Options& options, const std::vector<Trial>& all) {
   TrialSettings settings = options.trial;
-  settings.steps = 1;
+  settings.steps = options.steps.value_or(kDefaultSteps);
   std::set<std::string> checked;
   for (const Trial& trial : all)
     if (checked.insert(trial.encoding.name).second) check_trial(settings, trial);
@@ -71,10 +60,11 @@ void check_trials(const Options& options, const std::vector<Trial>& all) {
 std::vector<Trial> trials(const Options& options) {
   std::vector<Trial> kinds;
   for (const std::string& name : options.encodings) {
-    const ModelEncoding encoding = parse_model_encoding(name);
+    const ModelEncoding encoding = parse_model_encoding("--encodings", name);
     const std::string trained = encoding.trained_as();
     auto kind = std::ranges::find(kinds, trained, [](const Trial& each) { return each.encoding.name; });
-    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {.encoding = parse_model_encoding(trained)});
+    if (kind == kinds.end())
+      kind = kinds.insert(kinds.end(), {.encoding = parse_model_encoding("--encodings", trained)});
     if (encoding.scaling) kind->scalings.push_back(encoding);
   }
   std::vector<Trial> all;
@@ -94,6 +84,15 @@ double chance(const DatasetConfig& data) {
   return 1.0 / static_cast<double>(task(*data.task).answers(config));
 }
 
+report::ModelSize model_size(const DecoderConfig& config) {
+  return {.layers = config.num_hidden_layers,
+          .width = config.hidden_size,
+          .heads = config.num_attention_heads,
+          .kv_heads = config.num_key_value_heads,
+          .ffn = config.intermediate_size,
+          .vocabulary = config.vocab_size};
+}
+
 report::Settings wanted_settings(const Options& options) {
   const std::unique_ptr<Dataset> data = make_dataset(options.trial.data);
   const DecoderConfig model = options.trial.size.config(data->vocabulary(), options.trial.length);
@@ -102,12 +101,7 @@ report::Settings wanted_settings(const Options& options) {
   settings.metric = data->exact_match() ? "accuracy" : "loss";
   settings.higher_is_better = data->exact_match();
   if (data->exact_match()) settings.chance = chance(options.trial.data);
-  settings.model = {.layers = model.num_hidden_layers,
-                    .width = model.hidden_size,
-                    .heads = model.num_attention_heads,
-                    .kv_heads = model.num_key_value_heads,
-                    .ffn = model.intermediate_size,
-                    .vocabulary = model.vocab_size};
+  settings.model = model_size(model);
   settings.length = options.trial.length;
   settings.eval_lengths = options.trial.eval_lengths;
   for (std::int64_t seed = 1; seed <= options.seeds; seed++) settings.seeds.push_back(seed);
@@ -144,16 +138,16 @@ report::Settings settled(const Options& options, const ComparisonFolder& folder,
 }
 
 void compare(Options options) {
-  if (!options.trial.data.task && !options.trial.data.text) options.trial.data.task = kDefaultTask;
   if (options.trial.eval_lengths.empty())
     for (const std::int64_t times : {1, 2, 4, 8}) options.trial.eval_lengths.push_back(times * options.trial.length);
   check(options);
-  if (options.trial.data.text) options.trial.data.text_size = text_size(*options.trial.data.text);
+  note_text(options.trial.data);
   const std::vector<Trial> all = trials(options);
   check_trials(options, all);
   const ComparisonFolder folder(options.out);
   const report::Settings settings = settled(options, folder, all);
   options.trial.steps = settings.steps.value_or(kDefaultSteps);
+  options.trial.model = settings.model;
   std::fprintf(stderr, "%s, length %s: %zu trainings of %s steps\n", settings.task.c_str(),
                count(settings.length).c_str(), all.size(), count(options.trial.steps).c_str());
   watch_for_interrupt();
@@ -161,7 +155,7 @@ void compare(Options options) {
   for (const Trial& trial : all) {
     const std::string title =
         "[" + std::to_string(found.size() + 1) + "/" + std::to_string(all.size()) + "] " + trial.name();
-    std::optional<report::Comparison> result = folder.trial(trial.name());
+    std::optional<report::Comparison> result = folder.trial(trial.name(), trial_settings(options.trial, trial));
     const bool whole = result && std::ranges::all_of(trial.scalings, [&](const ModelEncoding& scaling) {
                          return std::ranges::count(result->encodings, scaling.name, &report::EncodingResult::name) == 1;
                        });
@@ -175,7 +169,7 @@ void compare(Options options) {
   const report::Comparison merged = merge_trials(settings, options.encodings, found);
   const std::string page = folder.write_report(merged);
   report::ranking_table(merged).print();
-  for (const std::string& note : report::ranking_notes(merged)) std::printf("%s\n", note.c_str());
+  for (const std::string& note : report::ranking_notes(merged)) std::printf("%s\n", printable(note).c_str());
   std::printf("\n%s\n", page.c_str());
 }
 
@@ -204,35 +198,50 @@ std::string command_text(const CLI::App& command) {
 }  // namespace
 
 void add_compare(CLI::App& app) {
-  auto* command = app.add_subcommand("compare", "Train the same model with each encoding, and score them");
+  auto* command = app.add_subcommand("compare", "Train the same model with each encoding and compare the scores");
   auto options = std::make_shared<Options>();
+  constexpr std::int64_t kMostSeeds = 10'000;
   options->trial.data.symbols = kDefaultSymbols;
   add_data_options(*command, options->trial.data);
-  command->add_option("--encodings", options->encodings, "What is compared: [w2-]ENCODING[+SCALING], ...")
+  command->add_option("--encodings", options->encodings, "Encodings to compare: [w2-]ENCODING[+SCALING], ...")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--length", options->trial.length, "Tokens of a row in training")->capture_default_str();
-  command->add_option("--eval-lengths", options->trial.eval_lengths, "Scored (default: 1, 2, 4, 8 times --length)")
-      ->delimiter(',');
-  command->add_option("--seeds", options->seeds, "Trainings of each, with other data and weights")
-      ->capture_default_str();
-  command->add_option("--learning-rates", options->learning_rates, "Tried with each; the best counts")
+  command->add_option("--length", options->trial.length, "Sequence length in training, in tokens")
+      ->capture_default_str()
+      ->check(whole_number());
+  command
+      ->add_option("--eval-lengths", options->trial.eval_lengths,
+                   "Sequence lengths to evaluate (default: 1, 2, 4, 8 times --length)")
       ->delimiter(',')
-      ->capture_default_str();
-  auto* steps = command->add_option("--steps", options->steps,
-                                    "Of each training (default: " + std::to_string(kDefaultSteps) + ")");
-  command->add_option("--budget-seconds", options->budget_seconds, "For all trainings, instead of --steps")
-      ->excludes(steps);
-  command->add_option("--batch", options->trial.batch, "Rows of a step")->capture_default_str();
+      ->check(whole_number(1, INT32_MAX));
+  command->add_option("--seeds", options->seeds, "Number of trainings of each encoding, with seeds 1, 2, ...")
+      ->capture_default_str()
+      ->check(whole_number(1, kMostSeeds));
+  command->add_option("--learning-rates", options->learning_rates, "Learning rates tried for each; the best counts")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(real_number());
+  auto* steps = command
+                    ->add_option("--steps", options->steps,
+                                 "Optimizer steps of each training (default: " + std::to_string(kDefaultSteps) + ")")
+                    ->check(whole_number());
+  command->add_option("--budget-seconds", options->budget_seconds, "Time for all trainings, instead of --steps")
+      ->excludes(steps)
+      ->check(real_number("more than 0 and finite", [](double s) { return s > 0 && std::isfinite(s); }));
+  command->add_option("--batch", options->trial.batch, "Batch size, in sequences")
+      ->capture_default_str()
+      ->check(whole_number());
   add_size_options(*command, options->trial.size);
-  command->add_option("--out", options->out, "The folder of results; one that was interrupted goes on")
+  command->add_option("--out", options->out, "Folder of results; an interrupted comparison there is continued")
       ->capture_default_str();
   command->callback([options, command] {
     options->command = command_text(*command);
+    if (!options->trial.data.task && !options->trial.data.text) options->trial.data.task = kDefaultTask;
+    check_data_options(*command, options->trial.data.task);
     try {
       compare(*options);
     } catch (const Interrupted&) {
-      std::fprintf(stderr, "\nstopped and saved; to go on: the same command with --out %s\n", options->out.c_str());
+      std::fprintf(stderr, "\nstopped and saved; to continue: the same command with --out %s\n", options->out.c_str());
       throw;
     }
   });

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "commands.h"
+#include "flags.h"
 #include "model_options.h"
 #include "phasor/core/check.h"
 #include "phasor/training/checkpoint.h"
@@ -67,19 +68,22 @@ DatasetConfig wanted_data(const Options& options, const TrainingState& state) {
     data.text = given.text;
     data.text_size.reset();
   }
-  PHASOR_CHECK(data.task || (!given.symbols && !given.distance), "eval", given.symbols ? "--symbols" : "--distance",
-               ": given for a model of text, expected --task with it");
+  PHASOR_CHECK(data.task || !given.symbols, "eval", "--symbols: given for a model of text, expected --task with it");
   data.symbols = given.symbols.value_or(data.symbols);
   data.distance = given.distance.value_or(data.distance);
   return data;
 }
 
-void evaluate_folder(const Options& options) {
-  const TrainingState state = load_training_state(options.folder);
-  const std::unique_ptr<Dataset> dataset = make_dataset(wanted_data(options, state));
-  Decoder model = load_model(options.folder);
-  const std::int64_t trained = state.settings.length, length = options.length.value_or(trained);
+void evaluate_folder(const CLI::App& command, const Options& options) {
   PHASOR_CHECK(options.scaling || !options.factor, "eval", "--factor: given without --rope-scaling, expected both");
+  const Checkpoint checkpoint(options.folder);
+  const TrainingState state = checkpoint.training_state();
+  DatasetConfig data = wanted_data(options, state);
+  check_data_options(command, data.task);
+  if (options.data.text) note_text(data);
+  const std::unique_ptr<Dataset> dataset = make_dataset(data);
+  Decoder model = checkpoint.model();
+  const std::int64_t trained = state.settings.length, length = options.length.value_or(trained);
   if (options.scaling) {
     const double longer = std::max(1.0, static_cast<double>(length) / static_cast<double>(trained));
     model.set_encoding(
@@ -100,15 +104,19 @@ void evaluate_folder(const Options& options) {
 }  // namespace
 
 void add_eval(CLI::App& app) {
-  auto* command = app.add_subcommand("eval", "Score a trained model, as a whole and by position");
+  auto* command = app.add_subcommand("eval", "Evaluate a trained model, overall and by position");
   auto options = std::make_shared<Options>();
-  command->add_option("folder", options->folder, "What phasor train made")->required();
+  command->add_option("folder", options->folder, "Folder written by phasor train")->required();
   add_data_options(*command, options->data);
-  command->add_option("--length", options->length, "Tokens of a row (default: as trained)");
-  command->add_option("--rows", options->rows, "Rows of the validation part")->capture_default_str();
-  command->add_option("--rope-scaling", options->scaling, "Another scaling of RoPE: linear, ntk, dynamic, yarn");
-  command->add_option("--factor", options->factor, "Of the scaling (default: --length by the length of training)");
-  command->callback([options] { evaluate_folder(*options); });
+  command->add_option("--length", options->length, "Sequence length, in tokens (default: as trained)")
+      ->check(whole_number(1, INT32_MAX));
+  command->add_option("--rows", options->rows, "Number of validation sequences")
+      ->capture_default_str()
+      ->check(whole_number(1, INT32_MAX));
+  command->add_option("--rope-scaling", options->scaling, "RoPE scaling at inference: linear, ntk, dynamic, yarn");
+  command->add_option("--factor", options->factor, "Scaling factor (default: --length / training length)")
+      ->check(real_number("more than 0 and finite", [](double f) { return f > 0 && std::isfinite(f); }));
+  command->callback([options, command] { evaluate_folder(*command, *options); });
 }
 
 }  // namespace phasor::tool

@@ -1,11 +1,13 @@
-// phasor generate: a trained model, or a Llama or Qwen3 of Hugging Face, goes on from a prompt.
+// phasor generate: text from a prompt, by a trained model or by a Llama or Qwen3 of Hugging Face.
 #include "phasor/models/generate.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include "commands.h"
+#include "flags.h"
 #include "interrupt.h"
 #include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
@@ -27,6 +29,13 @@ Decoder load(const std::string& folder) {
   return ours ? load_model(folder) : Decoder::from_pretrained(folder);
 }
 
+// The likeliest token needs no dice.
+void check_sampling(const CLI::App& command, const Sampling& sampling) {
+  for (const char* flag : {"--top-k", "--top-p", "--seed"})
+    PHASOR_CHECK(sampling.temperature > 0 || command.count(flag) == 0, "generate", flag,
+                 ": given with --temperature 0, which takes the likeliest token, expected a temperature above 0");
+}
+
 std::vector<std::int32_t> prompt_tokens(const Options& options) {
   PHASOR_CHECK(options.prompt.has_value() != !options.tokens.empty(), "generate",
                "prompt: ", options.prompt ? "given twice" : "none", ", expected --prompt or --tokens");
@@ -42,6 +51,9 @@ void generate_text(const Options& options) {
   constexpr std::int64_t kBytes = 256;
   PHASOR_CHECK(!options.prompt || model.config().vocab_size == kBytes, "generate", "--prompt: text for a model of ",
                model.config().vocab_size, " tokens, expected one of bytes (256); give --tokens");
+  for (const std::int32_t token : prompt)
+    PHASOR_CHECK(token < model.config().vocab_size, "generate", "--tokens: ", token, ", expected 0 to ",
+                 model.config().vocab_size - 1);
   watch_for_interrupt();
   Workspace workspace;
   const char* separator = "";
@@ -65,20 +77,36 @@ void generate_text(const Options& options) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto* command = app.add_subcommand("generate", "Let a trained model go on from a prompt");
+  auto* command = app.add_subcommand("generate", "Generate text from a prompt");
   auto options = std::make_shared<Options>();
   GenerateOptions& generate = options->generate;
-  command->add_option("folder", options->folder, "What phasor train made, or a Llama or Qwen3 of Hugging Face")
+  constexpr std::int64_t kMostTokens = 1'000'000;
+  command->add_option("folder", options->folder, "Folder written by phasor train, or a Llama or Qwen3 of Hugging Face")
       ->required();
-  command->add_option("--prompt", options->prompt, "Text, for models of bytes");
-  command->add_option("--tokens", options->tokens, "Token ids, separated by commas")->delimiter(',');
-  command->add_option("--new-tokens", generate.new_tokens, "How many to write")->capture_default_str();
-  command->add_option("--temperature", generate.sampling.temperature, "0: always the likeliest")->capture_default_str();
-  command->add_option("--top-k", generate.sampling.top_k, "Of the likeliest so many; 0: all")->capture_default_str();
-  command->add_option("--top-p", generate.sampling.top_p, "Of the likeliest with this probability")
-      ->capture_default_str();
-  command->add_option("--seed", generate.sampling.seed, "Equal seeds write equal texts")->capture_default_str();
-  command->callback([options] { generate_text(*options); });
+  command->add_option("--prompt", options->prompt, "Prompt as text, for models of bytes");
+  command->add_option("--tokens", options->tokens, "Prompt as token ids, separated by commas")
+      ->delimiter(',')
+      ->check(whole_number<std::int32_t>(0));
+  command->add_option("--new-tokens", generate.new_tokens, "Number of tokens to generate")
+      ->capture_default_str()
+      ->check(whole_number(0, kMostTokens));
+  command->add_option("--temperature", generate.sampling.temperature, "Sampling temperature; 0: the likeliest token")
+      ->capture_default_str()
+      ->check(real_number("0 or more, and finite", [](double t) { return t >= 0 && std::isfinite(t); }));
+  command->add_option("--top-k", generate.sampling.top_k, "Sample from the k likeliest tokens; 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0));
+  command
+      ->add_option("--top-p", generate.sampling.top_p, "Sample from the likeliest tokens with this total probability")
+      ->capture_default_str()
+      ->check(real_number("above 0 and at most 1", [](double p) { return p > 0 && p <= 1; }));
+  command->add_option("--seed", generate.sampling.seed, "Random seed of the sampling")
+      ->capture_default_str()
+      ->check(whole_number<std::uint64_t>());
+  command->callback([options, command] {
+    check_sampling(*command, options->generate.sampling);
+    generate_text(*options);
+  });
 }
 
 }  // namespace phasor::tool

@@ -3,12 +3,20 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "commands.h"
 #include "interrupt.h"
 #include "phasor/version.h"
+#include "table.h"
+#include "usage.h"
 
 namespace {
+
+// On one line, whatever is in the name of a file.
+void print_error(std::string_view text) {
+  std::fprintf(stderr, "phasor: %s\n", phasor::tool::printable(std::string(text)).c_str());
+}
 
 int run(int argc, char** argv) {
   CLI::App app("phasor: position-aware attention for CPUs");
@@ -24,8 +32,11 @@ int run(int argc, char** argv) {
   phasor::tool::add_compare(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {  // also --help and --version, which are no errors
-    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const CLI::Success& help) {  // --help and --version
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    print_error(phasor::tool::usage_text(app, error));
+    return 2;
   } catch (const phasor::tool::Failure&) {
     return 1;
   } catch (const phasor::tool::Interrupted&) {
@@ -41,13 +52,13 @@ int main(int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-    std::fputs("phasor: standard output cannot be written, expected room and a reader\n", stderr);
+    print_error("standard output cannot be written, expected room and a reader");
   } catch (const std::bad_alloc&) {
-    std::fputs("phasor: not enough memory for these sizes, expected a smaller model, batch or length\n", stderr);
+    print_error("not enough memory for these sizes, expected a smaller model, batch or length");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "phasor: %s\n", error.what());
+    print_error(phasor::tool::without_function(error.what()));
   } catch (...) {
-    std::fputs("phasor: unknown error\n", stderr);
+    print_error("unknown error");
   }
   return 2;
 }

@@ -1,28 +1,65 @@
 #include "model_options.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <span>
+#include <stdexcept>
+#include <vector>
 
+#include "flags.h"
 #include "phasor/core/check.h"
-#include "phasor/position/hugging_face.h"
 #include "phasor/position/rope.h"
 #include "table.h"
+#include "usage.h"
 
 namespace phasor::tool {
-
 namespace {
+
+std::string joined(const auto& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+bool has(const std::span<const std::string_view>& keys, std::string_view key) {
+  return std::ranges::count(keys, key) != 0;
+}
+
+// Types of RoPE that can scale a trained model: a factor is all they need to be told.
+std::vector<std::string_view> scalings() {
+  std::vector<std::string_view> names;
+  for (const RopeType& type : rope_types()) {
+    const bool no_more = std::ranges::all_of(type.required, [](std::string_view key) {
+      return key == "factor" || key == "original_max_position_embeddings";
+    });
+    if (no_more && (has(type.required, "factor") || has(type.optional, "factor"))) names.push_back(type.name);
+  }
+  return names;
+}
+
+constexpr std::int64_t kMostLayers = 1 << 16, kMostWidth = 1 << 24, kMostSymbols = 1 << 20;
 
 // For both kinds of numbers: one that has a default, and one that may be left out.
 void add_data_options(CLI::App& command, std::optional<std::string>& task, std::optional<std::string>& text,
                       auto& symbols, auto& distance) {
-  std::string names;
-  for (const Task& each : tasks()) names += (names.empty() ? "" : ", ") + std::string(each.name);
-  auto* task_option = command.add_option("--task", task, "A built-in task: " + names);
+  std::vector<std::string> names;
+  for (const Task& each : tasks()) names.emplace_back(each.name);
+  auto* task_option =
+      command.add_option("--task", task, "Built-in task: " + joined(names))
+          ->check([names](const std::string& given) -> std::string {
+            return std::ranges::count(names, given) == 1 ? "" : given + ", expected one of " + joined(names);
+          });
   auto* text_option =
-      command.add_option("--text", text, "A text file, or a folder of them, read as bytes")->excludes(task_option);
-  command.add_option("--symbols", symbols, "How many different symbols a task has")
+      command.add_option("--text", text, "Text file, or a folder of text files, read as bytes")->excludes(task_option);
+  command.add_option("--symbols", symbols, "Number of different symbols in a task")
       ->capture_default_str()
-      ->excludes(text_option);
-  command.add_option("--distance", distance, "k of task ago")->capture_default_str()->excludes(text_option);
+      ->excludes(text_option)
+      ->check(whole_number(2, kMostSymbols));
+  command.add_option("--distance", distance, "How far back task ago looks, in tokens")
+      ->capture_default_str()
+      ->excludes(text_option)
+      ->check(whole_number(0, kMostSymbols));
 }
 
 }  // namespace
@@ -35,24 +72,51 @@ void add_data_options(CLI::App& command, DataChanges& data) {
   add_data_options(command, data.task, data.text, data.symbols, data.distance);
 }
 
+void check_data_options(const CLI::App& command, const std::optional<std::string>& task) {
+  PHASOR_CHECK(command.count("--distance") == 0 || task == "ago", "data", "--distance: given for ",
+               task ? "task " + *task : "a text", ", expected task ago, which alone has a distance");
+}
+
 std::string data_text(const DatasetConfig& data) {
   if (data.text) return printable(*data.text) + (data.text_size ? ", " + count(data.text_size->bytes) + " bytes" : "");
   const std::string symbols = *data.task + ", " + std::to_string(data.symbols) + " symbols";
   return *data.task == "ago" ? symbols + ", " + std::to_string(data.distance) + " ago" : symbols;
 }
 
+void note_text(DatasetConfig& data) {
+  if (!data.text) return;
+  const TextSummary found = text_summary(*data.text);
+  data.text_size = found.size;
+  std::fprintf(stderr, "%s: %s %s, %s bytes%s\n", printable(*data.text).c_str(), count(found.files).c_str(),
+               found.files == 1 ? "file" : "files", count(found.size.bytes).c_str(),
+               found.skipped == 0 ? "" : ("; skipped " + count(found.skipped) + " that are not UTF-8 text").c_str());
+}
+
 void add_size_options(CLI::App& command, SizeOptions& size) {
-  command.add_option("--layers", size.layers, "Blocks")->capture_default_str();
-  command.add_option("--hidden", size.hidden, "Width of the model")->capture_default_str();
-  command.add_option("--heads", size.heads, "Query heads")->capture_default_str();
-  command.add_option("--kv-heads", size.kv_heads, "Key and value heads (default: as many as heads)");
-  command.add_option("--ffn", size.ffn, "Width of the feed-forward (default: 8/3 of --hidden, to a multiple of 8)");
-  command.add_flag("--bidirectional", size.bidirectional, "Every token sees all: for tasks that label tokens");
+  command.add_option("--layers", size.layers, "Number of transformer blocks")
+      ->capture_default_str()
+      ->check(whole_number(1, kMostLayers));
+  command.add_option("--hidden", size.hidden, "Hidden size (width of the model)")
+      ->capture_default_str()
+      ->check(whole_number(1, kMostWidth));
+  command.add_option("--heads", size.heads, "Number of query heads")
+      ->capture_default_str()
+      ->check(whole_number(1, kMostWidth));
+  command.add_option("--kv-heads", size.kv_heads, "Number of key and value heads (default: same as --heads)")
+      ->check(whole_number(1, kMostWidth));
+  command.add_option("--ffn", size.ffn, "Feed-forward size (default: 8/3 of --hidden, rounded up to a multiple of 8)")
+      ->check(whole_number(1, kMostWidth));
+  command.add_flag("--bidirectional", size.bidirectional, "No causal mask: every token attends to all tokens");
 }
 
 DecoderConfig SizeOptions::config(std::int64_t vocabulary, std::int64_t length) const {
-  constexpr std::int64_t kMultiple = 8, kMost = 1 << 24;
-  PHASOR_CHECK(hidden >= 1 && hidden <= kMost, "model", "--hidden: ", hidden, ", expected 1 to ", kMost);
+  constexpr std::int64_t kMultiple = 8;
+  PHASOR_CHECK(hidden % heads == 0, "model", "--hidden: ", hidden, ", expected a multiple of --heads ", heads);
+  PHASOR_CHECK(kv_heads == 0 || heads % kv_heads == 0, "model", "--kv-heads: ", kv_heads,
+               ", expected a divisor of --heads ", heads);
+  constexpr std::int64_t kWidestHead = 512;
+  PHASOR_CHECK(hidden / heads <= kWidestHead, "model", "--hidden, --heads: ", hidden / heads,
+               " channels in a head, expected at most ", kWidestHead);
   DecoderConfig config;
   config.vocab_size = vocabulary;
   config.hidden_size = hidden;
@@ -67,7 +131,7 @@ DecoderConfig SizeOptions::config(std::int64_t vocabulary, std::int64_t length) 
 
 std::string ModelEncoding::trained_as() const { return name.substr(0, name.find('+')); }
 
-ModelEncoding parse_model_encoding(std::string_view name) {
+ModelEncoding parse_model_encoding(const char* flag, std::string_view name) {
   constexpr std::string_view kW2 = "w2-";
   ModelEncoding result{.name = std::string(name), .encoding = {}};
   if (name.starts_with(kW2)) {
@@ -75,32 +139,57 @@ ModelEncoding parse_model_encoding(std::string_view name) {
     name.remove_prefix(kW2.size());
   }
   if (const std::size_t plus = name.find('+'); plus != std::string_view::npos) {
-    result.scaling = rope_type(name.substr(plus + 1)).name;
+    result.scaling = name.substr(plus + 1);
     name = name.substr(0, plus);
-    PHASOR_CHECK(name == RopeConfig::kEncoding, "encoding", "name: \"", result.name,
-                 "\", expected a scaling of rope only");
+    PHASOR_CHECK(name == RopeConfig::kEncoding, "encoding", flag, ": ", result.name,
+                 ", expected a scaling of rope only");
+    PHASOR_CHECK(has(scalings(), *result.scaling), "encoding", flag, ": ", result.name, ", expected one of ",
+                 joined(scalings()), " after the +");
   }
-  result.encoding = encoding(name).name;
+  std::vector<std::string_view> names;
+  for (const Encoding& row : encodings()) names.push_back(row.name);
+  PHASOR_CHECK(has(names, name), "encoding", flag, ": ", result.name, ", expected one of ", joined(names),
+               ", after w2- for Wasserstein-2 scores");
+  result.encoding = name;
   return result;
 }
 
-DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& model_encoding) {
+namespace {
+
+bool adds_table(const DecoderConfig& config) {
+  const Tensor<std::int64_t, 3> position = consecutive_positions(1);
+  std::vector<Tensor<float, 2>> values;
+  for (Parameter& parameter : parameters(config.encoding, config.shape())) values.push_back(std::move(parameter.value));
+  return lower(config.encoding, values, {.queries = position.view(), .shape = config.shape()}).add.has_value();
+}
+
+}  // namespace
+
+DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& model_encoding) try {
+  const Encoding& row = encoding(model_encoding.encoding);
   config.score = model_encoding.score;
-  config.encoding = encoding(model_encoding.encoding).defaults(config.shape());
+  config.encoding = row.defaults(config.shape());
+  if (adds_table(config)) config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+  config.encoding = row.defaults(config.shape());
   return config;
+} catch (const std::invalid_argument& error) {  // an odd number of channels in a head, for rope
+  fail("encoding", model_encoding.name, " with --hidden ", config.hidden_size, ", --heads ", config.num_attention_heads,
+       ": ", without_function(error.what()));
 }
 
 EncodingConfig scaled_rope(const EncodingConfig& trained, const std::string& type, double factor,
                            std::int64_t trained_length) {
-  PHASOR_CHECK(trained.name() == RopeConfig::kEncoding, "scaled_rope", "encoding: ", trained.name(),
-               ", expected rope, which alone has scalings");
-  PHASOR_CHECK(std::isfinite(factor) && factor > 0.0, "scaled_rope", "factor: ", factor,
-               ", expected more than 0 and finite");
+  PHASOR_CHECK(trained.name() == RopeConfig::kEncoding, "scaled_rope", "--rope-scaling: given for a model with ",
+               trained.name(), ", expected one with rope, which alone has scalings");
+  PHASOR_CHECK(has(scalings(), type), "scaled_rope", "--rope-scaling: ", type, ", expected one of ",
+               joined(scalings()));
   RopeConfig rope = trained.as<RopeConfig>();
   rope.max_position_embeddings = trained_length;
-  constexpr int kAllDigits = 17;
-  rope.scaling = read_rope_scaling("{\"rope_type\": \"" + type + "\", \"factor\": " + number(factor, kAllDigits) + "}",
-                                   trained_length);
+  rope.scaling = {.type = type, .factor = factor};
+  const RopeType& row = rope_type(type);
+  constexpr std::string_view kOriginal = "original_max_position_embeddings";
+  if (has(row.required, kOriginal) || has(row.optional, kOriginal))
+    rope.scaling.original_max_position_embeddings = trained_length;
   validate(rope);
   return rope;
 }

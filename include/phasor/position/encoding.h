@@ -29,6 +29,7 @@ struct ModelShape {
   std::int64_t model_dim = 64;     // C, the width of token embeddings
   std::int64_t max_length = 2048;  // the longest sequence it is made for
   bool causal = false;             // tokens see none after them
+  double embedding_scale = 1.0;    // what token embeddings are multiplied by before positions are added
 };
 
 // Where the tokens stand. Keys stand where the queries do, unless given.

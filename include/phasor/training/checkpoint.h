@@ -10,6 +10,7 @@
 
 #include <filesystem>
 
+#include "phasor/core/folder_snapshot.h"
 #include "phasor/models/decoder.h"
 #include "phasor/training/optimizer.h"
 #include "phasor/training/settings.h"
@@ -17,12 +18,26 @@
 namespace phasor {
 
 void save_model(const std::filesystem::path& folder, Decoder& model);
-Decoder load_model(const std::filesystem::path& folder);
-
 void save_training(const std::filesystem::path& folder, Decoder& model, const TrainingState& state,
                    const AdamW& optimizer);
+
+// The files of one save, opened at once: model, state and moments belong together, though a training may save again
+// while they are read.
+class Checkpoint {
+ public:
+  explicit Checkpoint(const std::filesystem::path& folder);
+
+  DecoderConfig config() const;
+  Decoder model() const;
+  TrainingState training_state() const;
+  // The moments and the number of steps, into an optimizer of the checkpoint's model.
+  void restore_optimizer(AdamW& optimizer) const;
+
+ private:
+  FolderSnapshot files_;
+};
+
+Decoder load_model(const std::filesystem::path& folder);
 TrainingState load_training_state(const std::filesystem::path& folder);
-// The moments, into an optimizer of the folder's model.
-void restore_optimizer(const std::filesystem::path& folder, const TrainingState& state, AdamW& optimizer);
 
 }  // namespace phasor

@@ -49,12 +49,17 @@ class Dataset {
 // ---- text ----
 
 struct TextConfig {
-  double validation_fraction = 0.1;  // the end of the text, not trained on
+  double validation_fraction = 0.1;  // not trained on
   std::uint64_t seed = 0;
 };
 
-// Bytes of a file as tokens (vocabulary 256), or of all files below a folder, one after the other by name, without
-// those whose name begins with a dot. Rows begin at random places; targets are the bytes that come next.
+// Bytes of a file as tokens (vocabulary 256), or of all text files below a folder, one after the other by name. Of a
+// folder, files whose name begins with a dot and files that are not UTF-8 text are left out. Rows begin at random
+// places; targets are the bytes that come next.
+//
+// The text is cut into equal parts of 64 KiB to 128 KiB (shorter ones: one part), and the end of each part is held back
+// for validation: so validation sees the whole text, and no byte is in both splits. Each split is one text, its pieces
+// one after the other.
 std::unique_ptr<Dataset> text_dataset(const std::filesystem::path& path, const TextConfig& config = {});
 
 // What tells one text from another: a training that goes on with a text that has changed is not the same training.
@@ -63,7 +68,13 @@ struct TextSize {
   std::uint64_t hash = 0;  // of all bytes, FNV-1a
   bool operator==(const TextSize&) const = default;
 };
-TextSize text_size(const std::filesystem::path& path);
+
+struct TextSummary {
+  TextSize size = {};
+  std::int64_t files = 0;
+  std::int64_t skipped = 0;  // files of a folder that are not UTF-8 text
+};
+TextSummary text_summary(const std::filesystem::path& path);
 
 // ---- tasks that need no file and can be solved by position alone, or by position and content ----
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ struct DatasetConfig {
   std::int64_t symbols = 32;               // of a task
   std::int64_t distance = 4;
   double validation_fraction = 0.1;  // of a text
+  // How a text is split: the ends of its parts (training/dataset.h). Files of earlier versions do not say it, and meant
+  // the end of the whole text: such a training is refused, since its validation data would be others.
+  std::optional<std::string> split = "ends of parts";
   std::uint64_t seed = 0;
 };
 
@@ -38,6 +42,11 @@ struct TrainSettings {
   std::int64_t evaluation_rows = 64;
   std::uint64_t seed = 0;  // of dropout
 };
+
+// How an error calls a setting, given its path in training.json: "schedule.steps" is "--steps" on a command line.
+using SettingName = std::function<std::string(std::string_view path)>;
+// Settings that no training can have are refused: by the trainer, when a file is read, and on the command line.
+void check_settings(const char* function, const TrainSettings& settings, const SettingName& name);
 
 struct LossPoint {
   std::int64_t step = 0;  // done when it was measured

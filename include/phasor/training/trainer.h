@@ -3,6 +3,13 @@
 //   Trainer trainer(model, *dataset, TrainingState{.settings = {.length = 64, .schedule = {.steps = 500}}});
 //   train(trainer, {.progress = show, .stop_requested = interrupted, .folder = "run", .save_every = 100});
 //
+// and resumed:
+//
+//   const Checkpoint checkpoint("run");
+//   Decoder model = checkpoint.model();
+//   Trainer trainer(model, *dataset, checkpoint);
+//
+// Where another process may save in the same folder, hold its FolderLock (core/folder_lock.h) while training.
 // Everything a step depends on is in the checkpoint, so training resumed from one gives the same bits as training that
 // was never interrupted. Nothing is printed.
 #pragma once
@@ -13,6 +20,7 @@
 #include <stdexcept>
 
 #include "phasor/models/decoder.h"
+#include "phasor/training/checkpoint.h"
 #include "phasor/training/dataset.h"
 #include "phasor/training/optimizer.h"
 #include "phasor/training/settings.h"
@@ -29,8 +37,8 @@ class Trainer {
  public:
   // A new training. Model and dataset outlive the trainer; neither is moved.
   Trainer(Decoder& model, const Dataset& dataset, TrainingState state);
-  // A training resumed; the model is that of the same folder (load_model).
-  Trainer(Decoder& model, const Dataset& dataset, const std::filesystem::path& folder);
+  // A training resumed; the model is that of the same checkpoint.
+  Trainer(Decoder& model, const Dataset& dataset, const Checkpoint& checkpoint);
 
   const TrainingState& state() const { return state_; }
   bool done() const { return state_.steps_done == state_.settings.schedule.steps; }

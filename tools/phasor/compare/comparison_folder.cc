@@ -29,7 +29,7 @@ std::string size_text(const report::ModelSize& size) {
       std::vector<std::int64_t>{size.layers, size.width, size.heads, size.kv_heads, size.ffn, size.vocabulary});
 }
 
-// What must be alike, by the name it has in the file.
+// What must be the same, by the name it has in the file.
 std::vector<std::pair<const char*, std::string>> fixed_settings(const report::Settings& settings) {
   return {{"task", settings.task},
           {"model", size_text(settings.model)},
@@ -41,6 +41,36 @@ std::vector<std::pair<const char*, std::string>> fixed_settings(const report::Se
           {"steps", settings.budget_seconds ? "by budget" : std::to_string(settings.steps.value_or(0))},
           {"learning_rates", list_text(settings.learning_rates)},
           {"version", settings.version}};
+}
+
+void check_same(const std::string& place, const report::Settings& found, const report::Settings& wanted) {
+  const auto has = fixed_settings(found), expected = fixed_settings(wanted);
+  for (std::size_t i = 0; i < has.size(); i++)
+    PHASOR_CHECK(has[i] == expected[i], "compare", place, " with ", has[i].first, " ", has[i].second, ", expected ",
+                 expected[i].second, " as asked for now, or another folder");
+}
+
+// What merging relies on.
+void check_results(const std::string& file, const Comparison& found) {
+  const auto check = [&](bool holds, const std::string& what) { PHASOR_CHECK(holds, "compare", file, ": ", what); };
+  check(!found.encodings.empty(), "no encodings, expected the trained one first");
+  check(found.encodings.front().runs.size() == 1,
+        std::to_string(found.encodings.front().runs.size()) + " runs of the trained encoding, expected 1");
+  for (const EncodingResult& encoding : found.encodings) {
+    std::vector<std::int64_t> lengths;
+    for (const report::LengthScore& score : encoding.scores) lengths.push_back(score.length);
+    check(lengths == found.settings.eval_lengths, "scores of " + encoding.name + " at lengths " + list_text(lengths) +
+                                                      ", expected " + list_text(found.settings.eval_lengths));
+  }
+}
+
+// Before anything is written to it.
+FolderLock locked(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder / "trials", error);
+  PHASOR_CHECK(!error, "compare", "--out: ", folder.string(), " cannot be made (", error.message(),
+               "), expected a folder that can be written to");
+  return FolderLock::inside(folder);
 }
 
 double final_validation_loss(const EncodingResult& trained) {
@@ -112,11 +142,7 @@ std::vector<const Comparison*> best_rate(const std::string& name, const std::vec
 
 }  // namespace
 
-ComparisonFolder::ComparisonFolder(fs::path folder) : folder_(std::move(folder)) {
-  std::error_code error;
-  fs::create_directories(folder_ / "trials", error);
-  PHASOR_CHECK(!error, "compare", "--out: ", folder_.string(), " cannot be made (", error.message(), ")");
-}
+ComparisonFolder::ComparisonFolder(fs::path folder) : folder_(std::move(folder)), lock_(locked(folder_)) {}
 
 std::optional<report::Settings> ComparisonFolder::begun() const {
   const fs::path file = folder_ / "settings.json";
@@ -126,11 +152,7 @@ std::optional<report::Settings> ComparisonFolder::begun() const {
 
 report::Settings ComparisonFolder::settle(const report::Settings& wanted) const {
   if (const std::optional<report::Settings> before = begun()) {
-    const auto old_settings = fixed_settings(*before), new_settings = fixed_settings(wanted);
-    for (std::size_t i = 0; i < old_settings.size(); i++)
-      PHASOR_CHECK(old_settings[i] == new_settings[i], "compare", "--out: ", folder_.string(),
-                   " has a comparison with ", old_settings[i].first, " ", old_settings[i].second, ", expected ",
-                   new_settings[i].second, " as asked for now, or another folder");
+    check_same("--out: " + folder_.string() + " has a comparison", *before, wanted);
     report::Settings settled = *before;
     settled.command = wanted.command;  // it may name encodings that were added later
     return settled;
@@ -139,10 +161,13 @@ report::Settings ComparisonFolder::settle(const report::Settings& wanted) const 
   return wanted;
 }
 
-std::optional<Comparison> ComparisonFolder::trial(const std::string& trial) const {
+std::optional<Comparison> ComparisonFolder::trial(const std::string& trial, const report::Settings& settings) const {
   const fs::path file = folder_ / "trials" / (trial + ".json");
   if (!fs::exists(file)) return std::nullopt;
-  return report::load_comparison(file.string());
+  Comparison found = report::load_comparison(file.string());
+  check_same(file.string() + ": a trial", found.settings, settings);
+  check_results(file.string(), found);
+  return found;
 }
 
 void ComparisonFolder::add_trial(const std::string& trial, const Comparison& found) const {

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <sstream>
 
 #include "compare/machine.h"
 #include "interrupt.h"
 #include "phasor/core/atomic_file.h"
+#include "phasor/core/check.h"
+#include "phasor/core/folder_lock.h"
+#include "phasor/models/decoder_json.h"
 #include "phasor/position/learned.h"
 #include "phasor/training/checkpoint.h"
 #include "phasor/training/evaluation.h"
 #include "phasor/training/trainer.h"
+#include "phasor/version.h"
 #include "progress.h"
 #include "table.h"
 
@@ -39,9 +44,18 @@ TrainingState first_state(const TrialSettings& settings, const Trial& trial) {
   return state;
 }
 
+DecoderConfig model_config(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
+  return with_encoding(settings.size.config(data.vocabulary(), settings.length), trial.encoding);
+}
+
 Decoder new_model(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
-  return {with_encoding(settings.size.config(data.vocabulary(), settings.length), trial.encoding),
-          static_cast<std::uint64_t>(trial.seed)};
+  return {model_config(settings, trial, data), static_cast<std::uint64_t>(trial.seed)};
+}
+
+// The flag of a setting.
+std::string flag_of(std::string_view path) {
+  if (path == "schedule.peak") return "--learning-rates";
+  return "--" + std::string(path.substr(path.rfind('.') + 1));
 }
 
 // A curve of at most so many points, each the mean of its steps.
@@ -171,16 +185,9 @@ void attention_maps(const Decoder& model, const Batch& batch, report::EncodingRe
   }
 }
 
-report::Settings trial_settings(const TrialSettings& settings, const Trial& trial) {
-  report::Settings result;
-  result.task = data_text(settings.data);
-  result.length = settings.length;
-  result.eval_lengths = settings.eval_lengths;
-  result.seeds = {trial.seed};
-  result.batch = settings.batch;
-  result.steps = settings.steps;
-  result.learning_rates = {trial.learning_rate};
-  return result;
+std::string without_indent(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(',') + 1 - begin);
 }
 
 // Trains to the end, or throws Interrupted; the reason when it diverged.
@@ -213,9 +220,42 @@ void refuse_scores(const std::string& reason, const TrialSettings& settings, rep
     result.scores.push_back({.length = length, .not_possible = reason});
 }
 
-bool has_training(const fs::path& folder) { return fs::exists(readable_folder(folder) / "training.json"); }
+// Both are JSON with a setting on each line.
+void check_same(const fs::path& folder, const std::string& found, const std::string& wanted) {
+  std::istringstream found_lines(found), wanted_lines(wanted);
+  std::string has, expected;
+  while (std::getline(wanted_lines, expected) && std::getline(found_lines, has))
+    PHASOR_CHECK(has == expected, "compare", folder.string(), ": a training with ", without_indent(has), ", expected ",
+                 without_indent(expected), " as in this comparison, or another --out");
+}
+
+// The training in `folder`, if there is one.
+std::optional<Checkpoint> training_in(const fs::path& folder, const TrainingState& wanted, const DecoderConfig& model) {
+  if (!fs::exists(readable_folder(folder) / "training.json")) return std::nullopt;
+  Checkpoint checkpoint(folder);
+  TrainingState found = checkpoint.training_state();
+  found.steps_done = 0;
+  found.losses.clear();
+  check_same(folder, training_to_json(found), training_to_json(wanted));
+  check_same(folder, decoder_to_json(checkpoint.config()), decoder_to_json(model));
+  return checkpoint;
+}
 
 }  // namespace
+
+report::Settings trial_settings(const TrialSettings& settings, const Trial& trial) {
+  report::Settings result;
+  result.task = data_text(settings.data) + (settings.size.bidirectional ? ", bidirectional" : "");
+  result.model = settings.model;
+  result.length = settings.length;
+  result.eval_lengths = settings.eval_lengths;
+  result.seeds = {trial.seed};
+  result.batch = settings.batch;
+  result.steps = settings.steps;
+  result.learning_rates = {trial.learning_rate};
+  result.version = PHASOR_VERSION;
+  return result;
+}
 
 std::string Trial::name() const {
   return encoding.name + "-seed" + std::to_string(seed) + "-rate" + number(learning_rate);
@@ -229,6 +269,7 @@ std::vector<ModelEncoding> Trial::scored() const {
 
 void check_trial(const TrialSettings& settings, const Trial& trial) {
   const TrainingState state = first_state(settings, trial);
+  check_settings("compare", state.settings, flag_of);
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
   Decoder model = new_model(settings, trial, *data);
   const EncodingConfig trained = model.config().encoding;
@@ -263,14 +304,15 @@ double seconds_per_step(const TrialSettings& settings, const Trial& trial) {
 
 report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, const std::string& title,
                              const fs::path& folder) {
+  const FolderLock lock = FolderLock::beside(folder);
   reset_peak_memory();
   const TrainingState state = first_state(settings, trial);
-  const bool resumed = has_training(folder);
-  const std::unique_ptr<Dataset> data =
-      make_dataset(resumed ? load_training_state(folder).data.value_or(*state.data) : *state.data);
-  Decoder model = resumed ? load_model(folder) : new_model(settings, trial, *data);
+  const std::unique_ptr<Dataset> data = make_dataset(*state.data);
+  const DecoderConfig config = model_config(settings, trial, *data);
+  const std::optional<Checkpoint> resumed = training_in(folder, state, config);
+  Decoder model = resumed ? resumed->model() : new_model(settings, trial, *data);
   const auto trainer =
-      resumed ? std::make_unique<Trainer>(model, *data, folder) : std::make_unique<Trainer>(model, *data, state);
+      resumed ? std::make_unique<Trainer>(model, *data, *resumed) : std::make_unique<Trainer>(model, *data, state);
   const std::int64_t steps_before = trainer->state().steps_done;
   const std::optional<std::string> diverged = train_to_end(*trainer, title, folder);
 

@@ -94,8 +94,10 @@ std::string to_json(const Comparison& comparison);
 Comparison read_comparison(std::string_view json, std::string_view file);
 Comparison load_comparison(const std::string& file);
 
+// Over seeds. The deviation is that of a sample (n - 1); of fewer than two seeds there is none.
 struct Spread {
-  double mean, low, high;
+  double mean = 0.0;
+  std::optional<double> deviation = {};
 };
 Spread spread(const std::vector<double>& by_seed);
 
@@ -110,8 +112,9 @@ const LengthScore* score_at(const EncodingResult& encoding, std::int64_t length)
 // on. No score comes after any score.
 std::vector<std::size_t> ranking(const Comparison& comparison);
 
-tool::Table ranking_table(const Comparison& comparison);               // for the terminal
-std::vector<std::string> ranking_notes(const Comparison& comparison);  // why scores are missing
+tool::Table ranking_table(const Comparison& comparison);  // for the terminal
+// What +- means, and why scores are missing.
+std::vector<std::string> ranking_notes(const Comparison& comparison);
 
 std::string comparison_page(const Comparison& comparison);
 

@@ -43,8 +43,7 @@ std::string score_cell(const LengthScore* score, const Tint& tint, bool best) {
     return element("td", {{"class", "number none"}, {"title", *score->not_possible}}, "not possible");
   const Spread found = spread(score->by_seed);
   std::string text = escape(score_text(found.mean));
-  if (score->by_seed.size() > 1)
-    text += element("span", {{"class", "spread"}}, escape(score_text(found.low) + " – " + score_text(found.high)));
+  if (found.deviation) text += element("span", {{"class", "spread"}}, escape("± " + score_text(*found.deviation)));
   return element(
       "td",
       {{"class", best ? "number score best" : "number score"}, {"style", "--share:" + coordinate(tint(found.mean))}},
@@ -104,7 +103,7 @@ Section ranking_section(const Comparison& comparison) {
   const Settings& settings = comparison.settings;
   return {
       "ranking", "Ranking",
-      "Mean " + settings.metric + " over the seeds, with the lowest and highest; " +
+      "Mean " + settings.metric + (settings.seeds.size() > 1 ? " ± sample standard deviation over seeds; " : "; ") +
           (settings.higher_is_better ? "higher" : "lower") +
           " is better, the best of a column is bold. Ranked at the longest length; equals, and those without a score "
           "there, at the next shorter one.",
@@ -114,7 +113,14 @@ Section ranking_section(const Comparison& comparison) {
 
 // ---- charts ----
 
-// Mean and range over the runs of a value at each step, where there is one.
+// A band of one standard deviation on both sides.
+void add_band(const Spread& found, Point& point) {
+  if (!found.deviation) return;
+  point.low = found.mean - *found.deviation;
+  point.high = found.mean + *found.deviation;
+}
+
+// Mean and band over the runs of a value at each step, where there is one.
 std::vector<Point> over_runs(const std::vector<Run>& runs,
                              const std::function<std::optional<double>(const LossPoint&)>& value) {
   constexpr std::size_t kMost = 120;
@@ -126,7 +132,7 @@ std::vector<Point> over_runs(const std::vector<Run>& runs,
   for (const auto& [step, losses] : by_step) {
     const Spread found = spread(losses);
     Point point{static_cast<double>(step), found.mean};
-    if (runs.size() > 1) point.low = found.low, point.high = found.high;
+    add_band(found, point);
     points.push_back(point);
   }
   return thinned(points, kMost);
@@ -154,8 +160,8 @@ Section training_section(const Comparison& comparison) {
   };
   add_unless_empty(
       figures, "train-loss",
-      "Loss on the data it learns from, the mean of neighbouring steps and over seeds; the band is the range "
-      "over seeds.",
+      "Loss on the data it learns from, the mean of neighbouring steps and over seeds; the band is one sample "
+      "standard deviation over seeds.",
       {.title = "Training loss",
        .x = {.label = "step"},
        .y = {.label = "loss", .log = true},
@@ -174,7 +180,7 @@ std::vector<Point> length_points(const EncodingResult& encoding) {
     if (score.by_seed.empty()) continue;
     const Spread found = spread(score.by_seed);
     Point point{static_cast<double>(score.length), found.mean};
-    if (score.by_seed.size() > 1) point.low = found.low, point.high = found.high;
+    add_band(found, point);
     points.push_back(point);
   }
   std::ranges::sort(points, {}, &Point::x);

@@ -25,7 +25,7 @@ std::string score_cell(const EncodingResult& encoding, std::int64_t length) {
   if (score == nullptr || score->not_possible) return "-";
   const Spread found = spread(score->by_seed);
   const std::string mean = score_text(found.mean);
-  return score->by_seed.size() < 2 ? mean : mean + " +-" + score_text((found.high - found.low) / 2.0);
+  return found.deviation ? mean + " +-" + score_text(*found.deviation) : mean;
 }
 
 std::vector<std::int64_t> longest_first(std::vector<std::int64_t> lengths) {
@@ -49,12 +49,14 @@ std::string megabytes_text(std::int64_t bytes) {
 }
 
 Spread spread(const std::vector<double>& by_seed) {
-  if (by_seed.empty()) {
-    const double none = std::numeric_limits<double>::quiet_NaN();
-    return {none, none, none};
-  }
-  const auto [low, high] = std::ranges::minmax(by_seed);
-  return {std::accumulate(by_seed.begin(), by_seed.end(), 0.0) / static_cast<double>(by_seed.size()), low, high};
+  const auto count = static_cast<double>(by_seed.size());
+  if (by_seed.empty()) return {.mean = std::numeric_limits<double>::quiet_NaN()};
+  Spread found{.mean = std::accumulate(by_seed.begin(), by_seed.end(), 0.0) / count};
+  if (by_seed.size() < 2) return found;
+  double squares = 0.0;
+  for (const double score : by_seed) squares += (score - found.mean) * (score - found.mean);
+  found.deviation = std::sqrt(squares / (count - 1.0));
+  return found;
 }
 
 const LengthScore* score_at(const EncodingResult& encoding, std::int64_t length) {
@@ -99,6 +101,9 @@ tool::Table ranking_table(const Comparison& comparison) {
 
 std::vector<std::string> ranking_notes(const Comparison& comparison) {
   std::vector<std::string> notes;
+  if (comparison.settings.seeds.size() > 1)
+    notes.push_back("mean +- sample standard deviation over " + std::to_string(comparison.settings.seeds.size()) +
+                    " seeds");
   for (const EncodingResult& encoding : comparison.encodings) {
     std::string lengths, reason;
     for (const LengthScore& score : encoding.scores) {
