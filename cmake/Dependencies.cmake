@@ -1,5 +1,5 @@
 # What the library itself needs. Nothing is downloaded; the packages' Debian names are in scripts/packages.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
 find_package(hwy 1.0.3 CONFIG)
 find_package(nlohmann_json 3.10 CONFIG)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import threading
 import time
@@ -173,3 +174,27 @@ def test_calls_from_many_threads():
     for thread in threads:
         thread.join()
     assert all(np.array_equal(result, expected) for result in results)
+
+
+def attention_in_child(queue, q):
+    queue.put((phasor.num_threads(), phasor.attention(q, q, q, causal=True)))
+
+
+def test_a_process_forked_after_a_call():
+    """The child has none of the parent's threads: it works alone, and gives the same bits."""
+    q = normal(2, 4, 400, 64)
+    phasor.set_num_threads(4)
+    expected = phasor.attention(q, q, q, causal=True)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=attention_in_child, args=(queue, q))
+    child.start()
+    try:
+        threads, out = queue.get(timeout=60)
+    finally:
+        child.kill()
+        child.join()
+    assert phasor.num_threads() == 4
+    phasor.set_num_threads(0)
+    assert threads == 1
+    assert np.array_equal(out, expected)

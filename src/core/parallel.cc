@@ -1,50 +1,219 @@
 #include "phasor/core/parallel.h"
 
-#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "phasor/core/check.h"
 
 namespace phasor {
 namespace {
 
-std::atomic<int> requested_threads{0};  // 0: as OpenMP says
+constexpr int kMostThreads = 4096;
+
+// ---- how many threads ----
+
+std::atomic<int> requested_threads{0};  // 0: the default
+std::atomic<bool> forked{false};        // this process was forked from one whose workers it does not have
+
+// OMP_NUM_THREADS, as OpenMP programs read it ("4", or "4,2" where the first counts), else the cores that this process
+// may run on.
+int default_threads() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  int count = 0;
+  if (text) std::from_chars(text, text + std::strlen(text), count);
+  if (count > 0) return std::min(count, kMostThreads);
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// ---- waiting ----
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Returns when the value is no longer `old`. It spins for less time than it takes to fall asleep and be woken a few
+// times, so that threads stay awake from one region to the next; then it yields and sleeps (both in std::atomic::wait),
+// so that a thread that others wait for gets this one's core.
+void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kSpin = std::chrono::microseconds(50);
+  const Clock::time_point end = Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      relax();
+    }
+  } while (Clock::now() < end);
+  value.wait(old, std::memory_order_acquire);
+}
+
+// ---- regions ----
+
+thread_local bool in_region = false;
+
+// The tasks of one call of parallel_for, in the memory of its caller.
+class Tasks {
+ public:
+  Tasks(std::int64_t count, const TaskRef& task) : task_(task), count_(count) {}
+
+  // Runs tasks until none is left.
+  void run() noexcept {
+    try {
+      for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) task_(i);
+    } catch (...) {
+      next_.store(count_, std::memory_order_relaxed);
+      if (!failed_.exchange(true)) failure_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  const TaskRef task_;
+  const std::int64_t count_;
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;
+};
+
+// A place where workers meet a caller. The caller waits only for those that have entered: one that does not wake up in
+// time finds the door closed. The door is one number: whether a caller has the region, how many workers are inside, and
+// how many more may enter.
+class alignas(64) Region {
+ public:
+  // Whether the calling thread has it from now on.
+  bool take() {
+    std::uint32_t free = 0;
+    return door_.load(std::memory_order_relaxed) == 0 &&
+           door_.compare_exchange_strong(free, kTaken, std::memory_order_acquire);
+  }
+  void open(Tasks& tasks, int workers) {
+    tasks_ = &tasks;
+    door_.store(kTaken + static_cast<std::uint32_t>(workers) * kPlace, std::memory_order_release);
+  }
+  // When all tasks have begun: returns when all are done, and gives the region back.
+  void close() {
+    std::uint32_t door = door_.fetch_and(kPlace - 1, std::memory_order_acq_rel) & (kPlace - 1);
+    while (door != kTaken) {
+      await_change(door_, door);
+      door = door_.load(std::memory_order_acquire);
+    }
+    door_.store(0, std::memory_order_release);
+  }
+
+  // A worker helps if it may enter. Who leaves closes the door, since no task is left.
+  bool help() {
+    std::uint32_t door = door_.load(std::memory_order_relaxed);
+    do {
+      if (door < kPlace) return false;
+    } while (!door_.compare_exchange_weak(door, door - kPlace + kInside, std::memory_order_acquire));
+    tasks_->run();
+    door_.fetch_and(kPlace - 1, std::memory_order_relaxed);
+    if (door_.fetch_sub(kInside) == kTaken + kInside) door_.notify_one();
+    return true;
+  }
+  void reset() { door_.store(0); }
+
+ private:
+  static constexpr std::uint32_t kTaken = 1, kInside = 2, kPlace = std::uint32_t{1} << 16;
+  static_assert(kMostThreads * kInside < kPlace);
+
+  std::atomic<std::uint32_t> door_{0};
+  Tasks* tasks_ = nullptr;
+};
+
+// ---- workers ----
+
+// Callers of other threads have regions of their own; when there are more of them, the others work alone.
+constinit std::array<Region, 8> regions;
+constinit std::atomic<std::uint32_t> opened{0};  // regions so far: workers wait for it to change
+
+// Workers are never joined: they sleep until the process ends, and own nothing but scratch memory.
+constinit std::mutex starting;
+constinit std::atomic<int> workers{0};
+
+void work() {
+  in_region = true;  // calls of tasks run on their own thread
+  for (;;) {
+    const std::uint32_t seen = opened.load(std::memory_order_acquire);
+    if (!std::ranges::any_of(regions, &Region::help)) await_change(opened, seen);
+  }
+}
+
+// The child has one thread. What its copy of the workers was doing is forgotten, and it works alone: waking threads
+// that are not there would wait for ever, and starting others in a forked process is not safe.
+void after_fork_in_child() {
+  forked = true;
+  for (Region& region : regions) region.reset();
+}
+
+// As many as the system gives.
+void start_workers(int count) {
+  if (workers.load(std::memory_order_acquire) >= count) return;
+  const std::lock_guard lock(starting);
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  try {
+    for (; workers < count; workers++) std::thread(work).detach();
+  } catch (const std::system_error&) {
+  }
+}
+
+void wake_workers(int count) {
+  opened.fetch_add(1);
+  if (count >= workers.load(std::memory_order_relaxed)) return opened.notify_all();
+  for (int i = 0; i < count; i++) opened.notify_one();
+}
 
 }  // namespace
 
 int num_threads() {
+  if (forked.load(std::memory_order_relaxed)) return 1;
+  static const int otherwise = default_threads();
   const int requested = requested_threads.load(std::memory_order_relaxed);
-  return requested > 0 ? requested : std::max(1, omp_get_max_threads());
+  return requested > 0 ? requested : otherwise;
 }
 
 void set_num_threads(int count) {
-  PHASOR_CHECK(count >= 0 && count <= 4096, "set_num_threads", "count: ", count,
-               ", expected 1 to 4096, or 0 for OpenMP's default");
+  PHASOR_CHECK(count >= 0 && count <= kMostThreads, "set_num_threads", "count: ", count, ", expected 1 to ",
+               kMostThreads, ", or 0 for the default");
   requested_threads.store(count, std::memory_order_relaxed);
 }
 
 void parallel_for(std::int64_t count, TaskRef task) {
-  const auto threads = static_cast<int>(std::min<std::int64_t>(num_threads(), count));
-  if (threads <= 1 || omp_in_parallel()) {
+  const auto others = static_cast<int>(std::min<std::int64_t>(num_threads(), count)) - 1;
+  const auto region = others < 1 || in_region ? regions.end() : std::ranges::find_if(regions, &Region::take);
+  if (region == regions.end()) {
     for (std::int64_t i = 0; i < count; i++) task(i);
     return;
   }
-  std::atomic<std::int64_t> next{0};
-  std::atomic<bool> failed{false};
-  std::exception_ptr first_failure;
-#pragma omp parallel num_threads(threads) default(shared)
-  {
-    try {
-      for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(i);
-    } catch (...) {
-      next.store(count, std::memory_order_relaxed);
-      if (!failed.exchange(true)) first_failure = std::current_exception();
-    }
-  }
-  if (first_failure) std::rethrow_exception(first_failure);
+  Tasks tasks(count, task);
+  start_workers(others);
+  region->open(tasks, others);
+  wake_workers(others);
+  in_region = true;
+  tasks.run();
+  in_region = false;
+  region->close();
+  tasks.rethrow();
 }
 
 }  // namespace phasor

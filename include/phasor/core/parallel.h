@@ -1,5 +1,6 @@
 // Threads. Results never depend on how many there are: work is cut into tasks by shape alone, each task
-// writes memory of its own, and threads take tasks from one counter.
+// writes memory of its own, and threads take tasks from one counter. The calling thread takes tasks too and waits only
+// for those that others have begun, so it is never held up by a thread that the system does not run.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace phasor {
 
-// How many threads a call may use. The default is OpenMP's (OMP_NUM_THREADS, else the number of cores);
-// set_num_threads(0) returns to it. OpenMP's own setting is never changed.
+// How many threads a call may use. The default is OMP_NUM_THREADS, else the number of cores that the process may run
+// on; set_num_threads(0) returns to it. A process that was forked after its parent had used threads has one.
 int num_threads();
 void set_num_threads(int count);
 
@@ -31,8 +32,8 @@ class TaskRef {
 };
 
 // Calls task(0) .. task(count - 1), each once, in any order; returns when all are done. The first exception
-// thrown by a task is thrown again here, and tasks not yet begun are left out. Inside a parallel region it
-// runs on the calling thread.
+// thrown by a task is thrown again here, and tasks not yet begun are left out. Inside a task it runs on the
+// calling thread.
 void parallel_for(std::int64_t count, TaskRef task);
 
 }  // namespace phasor

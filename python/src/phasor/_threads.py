@@ -14,7 +14,7 @@ def num_threads() -> int:
 
 @with_argument_names
 def set_num_threads(count: int) -> None:
-    """Sets how many threads a call may use; 0 returns to OpenMP's default (OMP_NUM_THREADS, else the number of cores).
+    """Sets how many threads a call may use; 0 returns to the default (OMP_NUM_THREADS, else the number of cores).
 
     Results do not depend on it, to the last bit. torch's setting is left alone.
     """
