@@ -15,6 +15,7 @@ void bind_core(nb::module_& module) {
   module.attr("__version__") = PHASOR_VERSION;
   module.def("num_threads", &num_threads);
   module.def("set_num_threads", &set_num_threads, nb::arg("count"));
+  module.def("share_openmp_threads", &share_openmp_threads);
   module.def(
       "address",
       [](nb::handle array) { return reinterpret_cast<std::uintptr_t>(Array("address", "array", array).data()); },

@@ -1,5 +1,6 @@
 #include "phasor/core/parallel.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -67,7 +68,7 @@ void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
 
 // ---- regions ----
 
-thread_local bool in_region = false;
+thread_local bool in_region = false;  // then calls run on their own thread
 
 // The tasks of one call of parallel_for, in the memory of its caller.
 class Tasks {
@@ -76,12 +77,14 @@ class Tasks {
 
   // Runs tasks until none is left.
   void run() noexcept {
+    in_region = true;
     try {
       for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) task_(i);
     } catch (...) {
       next_.store(count_, std::memory_order_relaxed);
       if (!failed_.exchange(true)) failure_ = std::current_exception();
     }
+    in_region = false;
   }
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
@@ -152,7 +155,6 @@ constinit std::mutex starting;
 constinit std::atomic<int> workers{0};
 
 void work() {
-  in_region = true;  // calls of tasks run on their own thread
   for (;;) {
     const std::uint32_t seen = opened.load(std::memory_order_acquire);
     if (!std::ranges::any_of(regions, &Region::help)) await_change(opened, seen);
@@ -166,11 +168,15 @@ void after_fork_in_child() {
   for (Region& region : regions) region.reset();
 }
 
+void watch_forks() {
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+}
+
 // As many as the system gives.
 void start_workers(int count) {
   if (workers.load(std::memory_order_acquire) >= count) return;
   const std::lock_guard lock(starting);
-  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  watch_forks();
   try {
     for (; workers < count; workers++) std::thread(work).detach();
   } catch (const std::system_error&) {
@@ -183,7 +189,37 @@ void wake_workers(int count) {
   for (int i = 0; i < count; i++) opened.notify_one();
 }
 
+// On the calling thread and as many workers as come.
+void run_on_workers(Tasks& tasks, int most) {
+  const auto region = std::ranges::find_if(regions, &Region::take);
+  if (region == regions.end()) return tasks.run();
+  start_workers(most);
+  region->open(tasks, most);
+  wake_workers(most);
+  tasks.run();
+  region->close();
+}
+
+// ---- threads of OpenMP ----
+
+// What GCC compiles `#pragma omp parallel` to: body(data) on so many threads, the calling one among them; it returns
+// when all have.
+using OpenMpParallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+constinit std::atomic<OpenMpParallel> openmp_parallel{nullptr};  // none: our own workers
+
 }  // namespace
+
+bool share_openmp_threads() {
+  static const bool shared = [] {
+    void* library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void* function = library ? dlsym(library, "GOMP_parallel") : nullptr;
+    if (function == nullptr) return false;
+    watch_forks();
+    openmp_parallel = reinterpret_cast<OpenMpParallel>(function);
+    return true;
+  }();
+  return shared;
+}
 
 int num_threads() {
   if (forked.load(std::memory_order_relaxed)) return 1;
@@ -199,20 +235,17 @@ void set_num_threads(int count) {
 }
 
 void parallel_for(std::int64_t count, TaskRef task) {
-  const auto others = static_cast<int>(std::min<std::int64_t>(num_threads(), count)) - 1;
-  const auto region = others < 1 || in_region ? regions.end() : std::ranges::find_if(regions, &Region::take);
-  if (region == regions.end()) {
+  const auto threads = static_cast<int>(std::min<std::int64_t>(num_threads(), count));
+  if (threads <= 1 || in_region) {
     for (std::int64_t i = 0; i < count; i++) task(i);
     return;
   }
   Tasks tasks(count, task);
-  start_workers(others);
-  region->open(tasks, others);
-  wake_workers(others);
-  in_region = true;
-  tasks.run();
-  in_region = false;
-  region->close();
+  const OpenMpParallel parallel = openmp_parallel.load(std::memory_order_relaxed);
+  if (parallel)
+    parallel([](void* data) { static_cast<Tasks*>(data)->run(); }, &tasks, static_cast<unsigned>(threads), 0);
+  else
+    run_on_workers(tasks, threads - 1);
   tasks.rethrow();
 }
 

@@ -15,6 +15,11 @@ namespace phasor {
 int num_threads();
 void set_num_threads(int count);
 
+// For a process where another library computes with GNU OpenMP (libgomp.so.1), as torch does: from now on calls run on
+// OpenMP's threads. These spin for some milliseconds after each region, on the cores that threads of ours would need.
+// False, and nothing changes, if the process has not loaded it when this is first called.
+bool share_openmp_threads();
+
 // A reference to something callable as void(int64_t): what std::function is, without owning or allocating.
 class TaskRef {
  public:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from phasor import _phasor
+
 
 class NumpyKind:
     """Results for NumPy arrays, ml_dtypes.bfloat16 included."""
@@ -45,6 +47,7 @@ class TorchKind:
 
     def __init__(self) -> None:
         self.torch: Any = sys.modules["torch"]
+        _phasor.share_openmp_threads()  # torch's, which would spin against ours
 
     def empty(self, shape: Sequence[int], like: Any) -> Any:
         return like.new_empty(shape)

@@ -14,6 +14,9 @@ from typing import Any, NoReturn
 import torch
 from torch.autograd import forward_ad
 
+from phasor import _phasor
+
+_phasor.share_openmp_threads()  # torch's, which would spin against ours
 _library = torch.library.Library("phasor", "DEF")
 
 
