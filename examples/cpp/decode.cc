@@ -1,4 +1,4 @@
-// Writing token by token: a cache of turned keys in 16 bits, and one pass over it for each new token.
+// Writing token by token: a cache of rotated keys in 16 bits, and one pass over it for each new token.
 #include <phasor/phasor.h>
 
 #include <cstdio>
@@ -17,15 +17,17 @@ int main() {
   const auto model = phasor::read_rope_config(R"({"model_type": "llama", "head_dim": 128, "rope_theta": 500000})");
   phasor::KvCache<phasor::bf16> cache({.key_heads = kKeyHeads, .capacity = 4096, .channels = 128});
 
-  // The prompt: its keys are turned and kept, all at once.
-  const auto prompt = phasor::rotary_table(model.rope(), phasor::consecutive_positions(kPrompt).view());
-  cache.append(random_rows(kKeyHeads, kPrompt, 1).view(), random_rows(kKeyHeads, kPrompt, 2).view(), prompt);
+  // The prompt: its keys are rotated and kept, all at once.
+  const auto prompt = phasor::rotary_table(model.rope(), phasor::consecutive_positions(kPrompt));
+  const auto keys = random_rows(kKeyHeads, kPrompt, 1), values = random_rows(kKeyHeads, kPrompt, 2);
+  cache.append(keys.view(), values.view(), prompt);
 
   for (std::uint64_t step = 0; step < 3; step++) {
     const std::int64_t position = cache.longest();
-    const auto table = phasor::rotary_table(model.rope(), phasor::consecutive_positions(1, position).view());
+    const auto table = phasor::rotary_table(model.rope(), phasor::consecutive_positions(1, position));
     const auto q = random_rows(kHeads, 1, 10 + step);
-    cache.append(random_rows(kKeyHeads, 1, 20 + step).view(), random_rows(kKeyHeads, 1, 30 + step).view(), table);
+    const auto k = random_rows(kKeyHeads, 1, 20 + step), v = random_rows(kKeyHeads, 1, 30 + step);
+    cache.append(k.view(), v.view(), table);
 
     Tensor<float, 4> out({1, kHeads, 1, 128});
     Tensor<float, 3> lse({1, kHeads, 1});

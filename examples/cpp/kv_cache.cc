@@ -23,7 +23,7 @@ int main() {
 
   const auto plan_of = [](std::int64_t first, std::int64_t count) {
     phasor::PositionPlan plan;
-    plan.rotate_q = phasor::rotary_table({.head_dim = kHeadDim}, phasor::consecutive_positions(count, first).view());
+    plan.rotate_q = phasor::rotary_table({.head_dim = kHeadDim}, phasor::consecutive_positions(count, first));
     return plan;
   };
   layer.forward({.query = x.view()}, plan_of(0, kTokens), {.causal = true}, whole.view(), nullptr, workspace);

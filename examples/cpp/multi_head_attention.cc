@@ -16,7 +16,7 @@ Tensor<float, 3> random_tokens(std::int64_t count, std::uint64_t seed) {
 
 phasor::AnyRotaryTable rotations(std::int64_t count) {  // of adjacent pairs
   return phasor::adjacent_table({.head_dim = kHeadDim, .pairing = phasor::Pairing::adjacent},
-                                phasor::consecutive_positions(count).view());
+                                phasor::consecutive_positions(count));
 }
 
 int main() {

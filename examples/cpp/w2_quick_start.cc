@@ -17,7 +17,7 @@ int main() {
 
   // Rotations of the means, made once and shared by all layers of a model.
   phasor::PositionPlan plan;
-  plan.rotate_q = phasor::rotary_table({.head_dim = kHidden / kHeads}, phasor::consecutive_positions(kTokens).view());
+  plan.rotate_q = phasor::rotary_table({.head_dim = kHidden / kHeads}, phasor::consecutive_positions(kTokens));
 
   phasor::Workspace workspace;
   block.forward({mu.view(), log_sigma.view()}, plan, {}, {out_mu.view(), out_log_sigma.view()}, nullptr, workspace);

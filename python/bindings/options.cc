@@ -86,7 +86,7 @@ void OptionArguments::read_tables() {
   if (bias.given())
     value.relative_bias.emplace(bias.view<const float, 2>(), number(slot("first_distance"), std::int64_t{0}));
   const auto sinks = hold(slot("sinks")).optional_view<const float, 1>();
-  value.sinks = {sinks.data, static_cast<std::size_t>(sinks.data ? sinks.shape[0] : 0)};
+  value.sinks = std::span(sinks.data, static_cast<std::size_t>(sinks.data ? sinks.shape[0] : 0));
   const nb::handle pairing = given(slot("pairing"));
   value.rotate_q =
       rotations_.emplace_back(function_, "q_cos", given(slot("q_cos")), "q_sin", given(slot("q_sin")), pairing).view();

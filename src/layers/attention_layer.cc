@@ -87,7 +87,7 @@ void AttentionLayer::project(const AttentionInputs& inputs, Activations& to, Sav
   k_norm_->forward(as_head_rows<const float>(to.k), as_head_rows(to.normed_k), saved ? &saved->k_norm : nullptr);
 }
 
-void AttentionLayer::forward(const AttentionInputs& inputs, const PositionPlan& plan, const AttentionOptions& options,
+void AttentionLayer::forward(const AttentionInputs& inputs, const PlanInput& plan, const AttentionOptions& options,
                              TensorView<float, 3> y, Saved* saved, Workspace& workspace,
                              TensorView<float, 4> weights) const {
   check_inputs(inputs, y.shape);
@@ -95,27 +95,27 @@ void AttentionLayer::forward(const AttentionInputs& inputs, const PositionPlan& 
   const Shape<3>&query = inputs.query.shape, &key = inputs.keys().shape;
   Activations to = saved ? Activations(heads_, config_.qk_norm, query, key, *saved)
                          : Activations(heads_, config_.qk_norm, query, key, workspace);
-  const AttentionOptions all = with_plan(options, plan, saved != nullptr);
+  const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
   project(inputs, to, saved);
   AttentionOutput<float> output{.out = by_heads(to.heads), .weights = weights};
   if (saved) output.lse = shaped(saved->lse, {query[0], heads_.heads, query[1]});
   detail::in_layer(
       kLayer, [&] { attention_forward(by_heads(to.seen_q()), by_heads(to.seen_k()), by_heads(to.v), output, all); });
-  if (saved) saved->inputs = inputs, saved->plan = &plan, saved->options = all;
+  if (saved) saved->inputs = inputs, saved->plan = plan, saved->options = all;
   projections_.forward_out(to.heads, y);
 }
 
 void AttentionLayer::backward(const Saved& saved, TensorView<const float, 3> grad_y,
                               const AttentionInputGradients& grad_inputs, PlanGradient* grad_plan, Workspace& workspace,
                               TensorView<float, 4> grad_mask) {
-  PHASOR_CHECK(saved.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
+  PHASOR_CHECK(saved.plan.has_value(), kLayer, "saved: empty, expected what a forward pass saved");
   PHASOR_CHECK(grad_y.shape == saved.inputs.query.shape, kLayer, "grad_y: ", shape_text(grad_y.shape), ", expected ",
                shape_text(saved.inputs.query.shape));
   const Workspace::Scope scope(workspace);
   const TensorView<float, 4> grad_heads = workspace.take(saved.heads.shape());
   const TensorView<float, 4> grad_q = workspace.take(saved.q.shape()), grad_k = workspace.take(saved.k.shape()),
                              grad_v = workspace.take(saved.v.shape());
-  const TensorView<float, 2> grad_bias = detail::bias_gradient(*saved.plan, grad_plan, workspace);
+  const TensorView<float, 2> grad_bias = detail::bias_gradient(**saved.plan, grad_plan, workspace);
   projections_.backward_out(saved.heads.view(), grad_y, grad_heads);
   const auto seen = [&](const Tensor<float, 4>& x, const Tensor<float, 4>& normed) {
     return by_heads(config_.qk_norm ? normed.view() : x.view());
@@ -145,7 +145,7 @@ LayerCache AttentionLayer::make_cache(const LayerCacheConfig& config) const {
   return {make_kv_cache(config, heads_.key_heads, heads_.head_dim)};
 }
 
-void AttentionLayer::decode(TensorView<const float, 3> x, const PositionPlan& plan, const AttentionOptions& options,
+void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options,
                             LayerCache& cache, TensorView<float, 3> y, Workspace& workspace) const {
   check_inputs({.query = x}, y.shape);
   PHASOR_CHECK(!cache.spread, kLayer, "cache: of two streams, expected one that make_cache made");
@@ -153,8 +153,8 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PositionPlan& pl
   const Workspace::Scope scope(workspace);
   Activations to(heads_, config_.qk_norm, x.shape, x.shape, workspace);
   project({.query = x}, to, nullptr);
-  const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), plan);
-  AttentionOptions all = with_plan(options, plan, false);
+  const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
+  AttentionOptions all = with_plan(options, *plan, false);
   all.causal = true;
   all.rotate_k = rotation.of_all_keys;
   const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);

@@ -58,13 +58,12 @@ W2AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, co
       {c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.attention_dropout}, initial);
 }
 
-void attend(const AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
-            const AttentionOptions& options, const Streams& y, AttentionLayer::Saved* saved, Workspace& workspace,
-            TensorView<float, 4> weights) {
+void attend(const AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
+            const Streams& y, AttentionLayer::Saved* saved, Workspace& workspace, TensorView<float, 4> weights) {
   layer.forward({.query = x.mean}, plan, options, y.mean, saved, workspace, weights);
 }
 
-void attend(const W2AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+void attend(const W2AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
             const AttentionOptions& options, const Streams& y, W2AttentionLayer::Saved* saved, Workspace& workspace,
             TensorView<float, 4> weights) {
   layer.forward(x, plan, options, y, saved, workspace, weights);
@@ -80,12 +79,12 @@ void attend_backward(W2AttentionLayer& layer, const W2AttentionLayer::Saved& sav
   layer.backward(saved, grad_y, grad_x, grad_plan, workspace);
 }
 
-void decode_streams(const AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+void decode_streams(const AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
                     const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
   layer.decode(x.mean, plan, options, cache, y.mean, workspace);
 }
 
-void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const PositionPlan& plan,
+void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
                     const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
   layer.decode(x, plan, options, cache, y, workspace);
 }
@@ -176,7 +175,7 @@ void PreNormBlock<Attention, FeedForward>::run(const ConstStreams& x, const Stre
 }
 
 template <class Attention, class FeedForward>
-void PreNormBlock<Attention, FeedForward>::forward(const ConstStreams& x, const PositionPlan& plan,
+void PreNormBlock<Attention, FeedForward>::forward(const ConstStreams& x, const PlanInput& plan,
                                                    const AttentionOptions& options, const Streams& y, Saved* saved,
                                                    Workspace& workspace, TensorView<float, 4> weights) const {
   run(x, y, saved, workspace, [&](const Streams& normed, const Streams& middle, typename Attention::Saved* to) {
@@ -185,7 +184,7 @@ void PreNormBlock<Attention, FeedForward>::forward(const ConstStreams& x, const 
 }
 
 template <class Attention, class FeedForward>
-void PreNormBlock<Attention, FeedForward>::decode(const ConstStreams& x, const PositionPlan& plan,
+void PreNormBlock<Attention, FeedForward>::decode(const ConstStreams& x, const PlanInput& plan,
                                                   const AttentionOptions& options, LayerCache& cache, const Streams& y,
                                                   Workspace& workspace) const {
   run(x, y, nullptr, workspace, [&](const Streams& normed, const Streams& middle, typename Attention::Saved*) {
@@ -199,7 +198,7 @@ template <class Attention, class FeedForward>
 void PreNormBlock<Attention, FeedForward>::backward(const Saved& saved, const ConstStreams& grad_y,
                                                     const Streams& grad_x, PlanGradient* grad_plan,
                                                     Workspace& workspace) {
-  PHASOR_CHECK(saved.attention.plan != nullptr, kName, "saved: empty, expected what a forward pass saved");
+  PHASOR_CHECK(saved.attention.plan.has_value(), kName, "saved: empty, expected what a forward pass saved");
   const Shape<3>& shape = saved.middle.mean.shape();
   check_streams(kName, "grad_y", grad_y, shape, kGaussian);
   check_streams(kName, "grad_x", grad_x, shape, kGaussian);

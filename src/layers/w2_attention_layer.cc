@@ -104,25 +104,25 @@ void W2AttentionLayer::project_out(const Activations& from, const Streams& y) co
   log_variance_.forward_out(from.log_variance.heads, y.log_variance);
 }
 
-void W2AttentionLayer::forward(const ConstStreams& x, const PositionPlan& plan, const AttentionOptions& options,
+void W2AttentionLayer::forward(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
                                const Streams& y, Saved* saved, Workspace& workspace,
                                TensorView<float, 4> weights) const {
   check_streams(x, y);
   const Workspace::Scope scope(workspace);
   const Activations to =
       saved ? Activations(heads_, x.mean.shape, *saved) : Activations(heads_, x.mean.shape, workspace);
-  const AttentionOptions all = with_plan(options, plan, saved != nullptr);
+  const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
   project(x, to);
   W2Output<float> output{.out = to.heads(), .weights = weights};
   if (saved) output.lse = shaped(saved->lse, {x.mean.shape[0], heads_.heads, x.mean.shape[1]});
   detail::in_layer(kLayer, [&] { w2_attention_forward(to.q(), to.k(), to.v(), tau(), output, all); });
-  if (saved) saved->x = x, saved->plan = &plan, saved->options = all;
+  if (saved) saved->x = x, saved->plan = plan, saved->options = all;
   project_out(to, y);
 }
 
 void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x,
                                 PlanGradient* grad_plan, Workspace& workspace) {
-  PHASOR_CHECK(saved.plan != nullptr, kLayer, "saved: empty, expected what a forward pass saved");
+  PHASOR_CHECK(saved.plan.has_value(), kLayer, "saved: empty, expected what a forward pass saved");
   check_streams(grad_y, grad_x);
   const Shape<3>& shape = saved.x.mean.shape;
   PHASOR_CHECK(grad_y.mean.shape == shape, kLayer, "grad_y: ", shape_text(grad_y.mean.shape), ", expected ",
@@ -132,7 +132,7 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
   const StreamSaved &mean = saved.mean, &spread = saved.log_variance;
   mean_.backward_out(mean.heads.view(), grad_y.mean, grad.mean.heads);
   log_variance_.backward_out(spread.heads.view(), grad_y.log_variance, grad.log_variance.heads);
-  const TensorView<float, 2> grad_bias = detail::bias_gradient(*saved.plan, grad_plan, workspace);
+  const TensorView<float, 2> grad_bias = detail::bias_gradient(**saved.plan, grad_plan, workspace);
   double grad_tau = 0;
   const auto seen = [](const Tensor<float, 4>& a, const Tensor<float, 4>& b) { return by_heads(a.view(), b.view()); };
   detail::in_layer(kLayer, [&] {
@@ -157,7 +157,7 @@ LayerCache W2AttentionLayer::make_cache(const LayerCacheConfig& config) const {
           make_kv_cache(config, heads_.key_heads, heads_.head_dim)};
 }
 
-void W2AttentionLayer::decode(const ConstStreams& x, const PositionPlan& plan, const AttentionOptions& options,
+void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
                               LayerCache& cache, const Streams& y, Workspace& workspace) const {
   check_streams(x, y);
   PHASOR_CHECK(cache.spread, kLayer, "cache: of one stream, expected one that make_cache made");
@@ -166,8 +166,8 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PositionPlan& plan, c
   const Activations to(heads_, x.mean.shape, workspace);
   project(x, to);
   auto &means = std::get<KvCache<float>>(cache.mean), &spreads = std::get<KvCache<float>>(*cache.spread);
-  const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), plan);
-  AttentionOptions all = with_plan(options, plan, false);
+  const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
+  AttentionOptions all = with_plan(options, *plan, false);
   all.causal = true;
   all.rotate_k = rotation.of_all_keys;
   const W2Streams<const float> k = to.k(), v = to.v();

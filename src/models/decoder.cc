@@ -44,7 +44,7 @@ void scale(const TensorView<float, 3>& x, double factor) {
 // Calls block.forward with the Saved of its own kind, or without.
 struct ForwardBlock {
   const ConstStreams& x;
-  const PositionPlan& plan;
+  const PlanInput& plan;
   const AttentionOptions& options;
   const Streams& y;
   std::variant<Block::Saved, W2Block::Saved>* saved;
@@ -107,7 +107,7 @@ Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64
   }
 }
 
-NamedWeights Decoder::weights() {
+NamedWeights Decoder::weights() & {
   NamedWeights weights;
   embedding_.list_weights("embedding", weights);
   if (log_variance_embedding_) log_variance_embedding_->list_weights("log_variance_embedding", weights);
@@ -142,7 +142,7 @@ void Decoder::set_encoding(const EncodingConfig& encoding) {
   config_.encoding = encoding;
 }
 
-Placement Decoder::placement(TensorView<const std::int64_t, 3> queries) const {
+Placement Decoder::placement(const TensorInput<std::int64_t, 3>& queries) const {
   return {.queries = queries, .shape = config_.shape()};
 }
 
@@ -177,12 +177,12 @@ void Decoder::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float
   Saved unsaved;  // holds the plan of a call without gradients
   Saved& to = saved ? *saved : unsaved;
   to.positions = consecutive_positions(length, options.first_position);
-  to.plan = plan(placement(to.positions.view()));
+  to.plan = plan(placement(to.positions));
   if (saved) save_tokens(tokens, *saved);
 
   Streams x = saved ? shaped_streams(to.layers[0].mean, to.layers[0].log_variance, shape, gaussian())
                     : take_streams(workspace, shape, gaussian());
-  embed(tokens, to.plan, x);
+  embed(tokens, *to.plan, x);
   for (std::size_t i = 0; i < blocks_.size(); i++) {
     const bool last = i + 1 == blocks_.size();
     const Streams y = !saved ? x
@@ -227,8 +227,8 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
     std::swap(grad, other);
   }
   if (wanted != nullptr) {
-    add_positions_backward(saved.plan, grad.mean, grad_plan);
-    backward_positions(placement(saved.positions.view()), grad_plan);
+    add_positions_backward(*saved.plan, grad.mean, grad_plan);
+    backward_positions(placement(saved.positions), grad_plan);
   }
   scale(grad.mean, config_.embedding_scale);
   embedding_.backward(saved.tokens.view(), grad.mean);

@@ -145,12 +145,12 @@ void StoredTensors::read_values(const StoredTensor& tensor, std::span<float> val
   read_floats(tensor, values);
 }
 
-const StoredTensor* StoredTensors::find(std::string_view name) const {
+const StoredTensor* StoredTensors::find(std::string_view name) const& {
   const auto found = std::ranges::lower_bound(tensors_, name, {}, &StoredTensor::name);
   return found != tensors_.end() && found->name == name ? &*found : nullptr;
 }
 
-const StoredTensor& StoredTensors::at(std::string_view name) const {
+const StoredTensor& StoredTensors::at(std::string_view name) const& {
   const StoredTensor* found = find(name);
   PHASOR_CHECK(found != nullptr, "StoredTensors", source_, ": has no tensor \"", name, "\" among its ", tensors_.size(),
                ", expected one");

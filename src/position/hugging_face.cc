@@ -385,7 +385,7 @@ class Reader {
 
 }  // namespace
 
-const RopeConfig& HuggingFaceRope::rope(std::string_view layer_type) const {
+const RopeConfig& HuggingFaceRope::rope(std::string_view layer_type) const& {
   std::string known;
   for (const LayerRope& layer : layers) {
     const bool meant = layer.layer_type == layer_type || (layer_type.empty() && layers.size() == 1);

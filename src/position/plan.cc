@@ -5,6 +5,8 @@
 
 namespace phasor {
 
+const PositionPlan PlanInput::kNoPositions;
+
 std::string_view pairing_name(Pairing pairing) { return pairing == Pairing::half ? "half" : "adjacent"; }
 
 void check_positions(const char* function, std::int64_t position) {

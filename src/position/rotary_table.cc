@@ -107,7 +107,7 @@ std::int64_t context_length(TensorView<const std::int64_t, 3> positions) {
   return longest;
 }
 
-AnyRotaryTable rotary_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions,
+AnyRotaryTable rotary_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions,
                             std::optional<std::int64_t> length) {
   const std::int64_t longest = context_length(positions);
   CosSinTable table = compute_table(config, positions, length.value_or(longest));
@@ -115,11 +115,11 @@ AnyRotaryTable rotary_table(const RopeConfig& config, TensorView<const std::int6
   return AdjacentTable{std::move(table.cos), std::move(table.sin)};
 }
 
-HalfTable half_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions) {
+HalfTable half_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions) {
   return typed_table<Pairing::half>(config, positions, "half_table");
 }
 
-AdjacentTable adjacent_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions) {
+AdjacentTable adjacent_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions) {
   return typed_table<Pairing::adjacent>(config, positions, "adjacent_table");
 }
 

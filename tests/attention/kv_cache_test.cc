@@ -42,7 +42,7 @@ TensorView<const float, 4> tokens_of(const Tensor<float, 4>& x, std::int64_t fir
 }
 
 AnyRotaryTable table_of(const RopeConfig& rope, std::int64_t first, std::int64_t count, std::int64_t length) {
-  return rotary_table(rope, consecutive_positions(count, first).view(), length);
+  return rotary_table(rope, consecutive_positions(count, first), length);
 }
 
 template <class T, class U>
@@ -106,7 +106,8 @@ TYPED_TEST(KvCacheOf, TakesItsOwnType) {
   };
   KvCache<TypeParam> floats(config(5)), own(config(5));
   floats.append(t.k.view(), t.v.view());
-  own.append(as_type(t.k).view(), as_type(t.v).view());
+  const Tensor<TypeParam, 4> k = as_type(t.k), v = as_type(t.v);
+  own.append(k.view(), v.view());
   EXPECT_TRUE(same_elements(floats.keys(), own.keys()));
   EXPECT_TRUE(same_elements(floats.values(), own.values()));
 

@@ -97,7 +97,7 @@ TEST(AttentionReference, SoftmaxOfTwoKeys) {
   const float q = 2, keys[2] = {1, 3}, values[2] = {10, 20}, bias[2] = {0.5f, -0.5f}, sink = 1;
   AttentionOptions options{.scale = 0.5};
   options.key_bias = TensorView<const float, 3>(bias, {1, 1, 2});
-  options.sinks = {&sink, 1};
+  options.sinks = std::span(&sink, 1);
   const TensorView<const float, 4> one(&q, {1, 1, 1, 1}), k(keys, {1, 1, 2, 1}), v(values, {1, 1, 2, 1});
   const Result<double> result = forward(problem<double, float>(one, k, v, options));
   const double a = std::exp(1.5), b = std::exp(2.5), c = std::exp(1.0);

@@ -58,9 +58,10 @@ TEST(Tensor, RefusesImpossibleShapes) {
   EXPECT_ERROR(Cube({2, -1, 5}), "[2, -1, 5]", "no negative size");
   EXPECT_ERROR(Cube({1LL << 40, 1LL << 40, 1}), "memory can address");
   EXPECT_ERROR(Cube({0, 1LL << 40, 1LL << 40}), "memory can address");
-  EXPECT_ERROR(counting({2, 3, 4}).view().transposed(0, 3), "[transposed]", "0 and 3");
-  EXPECT_ERROR(counting({2, 3, 4}).view().slice(1, 2, 2), "[slice]", "first 2", "size 3");
-  EXPECT_ERROR(counting({2, 3, 4}).view().slice(1, -1, 2), "[slice]", "first -1");
+  const Cube tensor = counting({2, 3, 4});
+  EXPECT_ERROR(tensor.view().transposed(0, 3), "[transposed]", "0 and 3");
+  EXPECT_ERROR(tensor.view().slice(1, 2, 2), "[slice]", "first 2", "size 3");
+  EXPECT_ERROR(tensor.view().slice(1, -1, 2), "[slice]", "first -1");
 }
 
 }  // namespace

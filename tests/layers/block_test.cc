@@ -166,6 +166,33 @@ TYPED_TEST(Blocks, WithoutSavedYMayBeX) {
   EXPECT_EQ(x.values(), y.values());
 }
 
+// What forward saves keeps a plan that was a temporary.
+TYPED_TEST(Blocks, APlanMayBeATemporary) {
+  const Shape<3> size{2, 7, 24};
+  const StreamTensors x = StreamTensors::random(size, TypeParam::kGaussian, 1);
+  const StreamTensors grad_y = StreamTensors::random(size, TypeParam::kGaussian, 2);
+  for (const char* encoding : {"rope", "relative"}) {
+    SCOPED_TRACE(encoding);
+    const auto plan = [&] { return default_plan(encoding, kSmallShape, 7, 7); };
+    const PositionPlan kept = plan();
+    const auto gradients = [&](bool temporary) {
+      InitialValues initial(1);
+      TypeParam block(plain_config(), initial);
+      StreamTensors y(size, TypeParam::kGaussian), grad_x(size, TypeParam::kGaussian);
+      Workspace workspace;
+      typename TypeParam::Saved saved;
+      block.forward(x.view(), temporary ? PlanInput(plan()) : PlanInput(kept), {}, y.view(), &saved, workspace);
+      PositionPlan other = plan();  // takes the memory of a plan that was freed
+      if (other.bias) std::fill(other.bias->table.begin(), other.bias->table.end(), NAN);
+      if (other.rotate_q)
+        std::visit([](auto& table) { std::fill(table.cos.begin(), table.cos.end(), NAN); }, *other.rotate_q);
+      block.backward(saved, grad_y.view(), grad_x.view(), nullptr, workspace);
+      return grad_x.values();
+    };
+    EXPECT_EQ(gradients(true), gradients(false));
+  }
+}
+
 TYPED_TEST(Blocks, WeightsGoByNames) {
   InitialValues initial(1);
   TypeParam block(plain_config(), initial);

@@ -103,7 +103,8 @@ TEST(FeedForward, ErrorsNameTheLayer) {
                "[SwiGlu] saved: of another layer or empty, expected what forward saved");
   EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), x.view(), workspace),
                "[GeluFeedForward] saved: of another layer or empty");
-  gelu.forward(x.view(), Tensor<float, 2>({2, 4}).view(), &gelu_saved, workspace);
+  Tensor<float, 2> y({2, 4});
+  gelu.forward(x.view(), y.view(), &gelu_saved, workspace);
   EXPECT_ERROR(gelu.backward(gelu_saved, few.view(), x.view(), workspace),
                "[GeluFeedForward] grad_y: [1, 4], expected [2, 4]");
   EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), wrong.view(), workspace),

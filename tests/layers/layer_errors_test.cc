@@ -105,7 +105,7 @@ TEST(LayerErrors, OptionsAndPlans) {
   EXPECT_ERROR(w2_forward({}, {.scale = 1.0}), "[W2AttentionLayer]", "options", "the plan's");
   EXPECT_ERROR(forward({}, {.rotate_q = *rotation.rotate_q}), "[AttentionLayer]", "options", "the plan's");
   EXPECT_ERROR(forward({}, {.dropout = {.rate = 0.1}}), "[AttentionLayer]", "options.dropout.rate: 0.1", "the layer's");
-  EXPECT_ERROR(w2_forward({}, {.sinks = {l.x.mean.data(), 2}}), "[W2AttentionLayer]", "sinks: 2 numbers");
+  EXPECT_ERROR(w2_forward({}, {.sinks = {1.0f, 2.0f}}), "[W2AttentionLayer]", "sinks: 2 numbers");
   EXPECT_ERROR(forward(default_plan("rope", kSmallShape, 6, 6), {}), "[AttentionLayer]", "rotate_q",
                "at least 7 tokens");
   EXPECT_ERROR(forward(default_plan("alibi", {.heads = 4, .head_dim = 8, .model_dim = 32}, 7, 7), {}),

@@ -65,8 +65,8 @@ void expect_weight_gradients(const NamedWeights& weights, const json& golden) {
 
 PositionPlan rotation(const RopeConfig& rope, std::int64_t queries, std::int64_t keys) {
   PositionPlan plan;
-  plan.rotate_q = rotary_table(rope, consecutive_positions(queries).view());
-  plan.rotate_k = rotary_table(rope, consecutive_positions(keys).view());
+  plan.rotate_q = rotary_table(rope, consecutive_positions(queries));
+  plan.rotate_k = rotary_table(rope, consecutive_positions(keys));
   return plan;
 }
 

@@ -227,8 +227,8 @@ TEST(Matmul, NothingToSumLeavesBiasOrWhatWasThere) {
   for (const float value : c) EXPECT_EQ(value, 7.0f);
   detail::matmul(a.view(), b.view(), c.view(), Into::write, bias);
   for (std::int64_t j = 0; j < 3; j++) EXPECT_EQ(c(1, j), bias[static_cast<std::size_t>(j)]);
-  detail::matmul(Tensor<float, 2>({0, 4}).view(), Tensor<float, 2>({4, 3}).view(), Tensor<float, 2>({0, 3}).view(),
-                 Into::write);
+  Tensor<float, 2> no_rows({0, 4}), four({4, 3}), nothing({0, 3});
+  detail::matmul(no_rows.view(), four.view(), nothing.view(), Into::write);
 }
 
 TEST(Matmul, ErrorsNameTheShapes) {

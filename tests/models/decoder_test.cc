@@ -146,6 +146,22 @@ TEST_P(EveryModel, GradientsAreSlopes) {
   }
 }
 
+// What forward saved may be moved, as in a vector that grows, before backward reads it.
+TEST_P(EveryModel, SavedMayBeMoved) {
+  const auto gradients = [&](bool move) {
+    Step step(GetParam().config, 5, Step::grown);
+    step.loss();
+    Decoder::Saved moved;
+    if (move) moved = std::move(step.saved), step.saved = {};
+    step.model.backward(move ? moved : step.saved, step.grad_logits.view(), step.workspace);
+    std::vector<float> all;
+    for (const NamedWeight& each : step.model.weights())
+      all.insert(all.end(), each.weight->gradient().begin(), each.weight->gradient().end());
+    return all;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
+}
+
 TEST_P(EveryModel, DecodingEqualsTheWholeSequence) {
   Step step(GetParam().config, 5, Step::grown);
   step.loss();

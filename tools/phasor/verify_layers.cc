@@ -42,7 +42,7 @@ bool all_finite(const Rows& x) {
 
 PositionPlan rope_plan(std::int64_t head_dim, std::int64_t tokens, std::int64_t first = 0) {
   PositionPlan plan;
-  plan.rotate_q = rotary_table({.head_dim = head_dim}, consecutive_positions(tokens, first).view());
+  plan.rotate_q = rotary_table({.head_dim = head_dim}, consecutive_positions(tokens, first));
   return plan;
 }
 
@@ -166,7 +166,7 @@ void check_multi_head(std::vector<Check>& checks) {
   Workspace workspace;
   const Rows query = random_rows({2, 5, kEmbed}, 22), memory = random_rows({2, 9, kEmbed}, 23);
   PositionPlan plan = rope_plan(kEmbed / kHeads, 5);
-  plan.rotate_k = rotary_table({.head_dim = kEmbed / kHeads}, consecutive_positions(9).view());
+  plan.rotate_k = rotary_table({.head_dim = kEmbed / kHeads}, consecutive_positions(9));
   Rows y(query.shape());
   Tensor<float, 4> weights({2, kHeads, 5, 9}), mask({2, 1, 1, 9});
   for (std::int64_t j = 6; j < 9; j++) mask(1, 0, 0, j) = -INFINITY;  // padding of the second sequence

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 
 #include "phasor/core/dtype.h"
+#include "phasor/core/input.h"
 #include "phasor/core/tensor.h"
 #include "phasor/position/plan.h"
 
@@ -38,31 +38,32 @@ struct Dropout {
   std::uint64_t seed = 0;
 };
 
-// Everything is optional; a view without data is absent.
+// Everything is optional. Tensors, tables and lists borrow what has a name and own what has none (core/input.h); a
+// tensor without data is absent.
 struct AttentionOptions {
   std::optional<double> scale{};  // 1/sqrt(D) when not given
 
   // Where queries stand: query i of sequence b at p = query_offsets[b] + i. One number for all, one for each
   // sequence, or none: then S - T, so that the last query stands at the last key.
-  std::span<const std::int64_t> query_offsets{};
+  SpanInput<std::int64_t> query_offsets{};
   bool causal = false;  // a query at p sees the keys j <= p
   Window window{};
-  std::span<const std::int64_t> key_lengths{};  // for each sequence: it has only these first keys; moves no diagonal
+  SpanInput<std::int64_t> key_lengths{};  // for each sequence: it has only these first keys; moves no diagonal
 
   // Ragged batches: B = 1, and sequence s has the queries query_starts[s] .. query_starts[s + 1] - 1 and the keys
   // key_starts[s] .. key_starts[s + 1] - 1 (cumulative lengths, one more than there are sequences). Offsets, lengths,
   // causal and window then count within each sequence.
-  std::span<const std::int64_t> query_starts{}, key_starts{};
+  SpanInput<std::int64_t> query_starts{}, key_starts{};
 
   // Masks [B or 1, H or 1, T or 1, S or 1]: true where the query may see the key; a number added to the score.
-  TensorView<const bool, 4> visible{};
-  TensorView<const float, 4> mask{};
+  TensorInput<bool, 4> visible{};
+  TensorInput<float, 4> mask{};
 
-  TensorView<const float, 3> key_bias{};             // [B or 1, G or 1, S], added to the score
+  TensorInput<float, 3> key_bias{};                  // [B or 1, G or 1, S], added to the score
   std::optional<RelativeBiasView> relative_bias{};   // [H, span] by distance j - p: ALiBi, T5, learned relative
-  std::optional<RotaryView> rotate_q{}, rotate_k{};  // rows are tokens: row i turns q_i, row j turns k_j
+  std::optional<RotaryView> rotate_q{}, rotate_k{};  // rows are tokens: row i rotates q_i, row j rotates k_j
   double softcap = 0.0;                              // c > 0: scores become c tanh(score / c)
-  std::span<const float> sinks{};                    // [H]: a score that takes its share of the softmax, with value 0
+  SpanInput<float> sinks{};                          // [H]: a score that takes its share of the softmax, with value 0
   Dropout dropout{};
 };
 

@@ -57,9 +57,12 @@ class KvCache {
 
   // [B, G, S, D] and [B, G, S, E] with S the longest length; rows of a shorter sequence past its length mean nothing.
   // Valid until the next change.
-  TensorView<const T, 4> keys() const { return keys_.view().slice(2, 0, longest()); }
-  TensorView<const T, 4> values() const { return values_.view().slice(2, 0, longest()); }
-  std::span<const std::int64_t> lengths() const { return lengths_; }  // tokens of each sequence
+  TensorView<const T, 4> keys() const& { return keys_.view().slice(2, 0, longest()); }
+  TensorView<const T, 4> values() const& { return values_.view().slice(2, 0, longest()); }
+  std::span<const std::int64_t> lengths() const& { return lengths_; }  // tokens of each sequence
+  TensorView<const T, 4> keys() const&& = delete;
+  TensorView<const T, 4> values() const&& = delete;
+  std::span<const std::int64_t> lengths() const&& = delete;
   std::int64_t longest() const;
   const KvCacheConfig& config() const { return config_; }
 

@@ -17,7 +17,8 @@ class MappedFile {
   // Of an open file, which the caller closes; `path` names it in errors.
   MappedFile(int descriptor, const std::filesystem::path& path);
 
-  std::span<const std::byte> bytes() const { return {memory_.get(), memory_ ? memory_.get_deleter().size : 0}; }
+  std::span<const std::byte> bytes() const& { return {memory_.get(), memory_ ? memory_.get_deleter().size : 0}; }
+  std::span<const std::byte> bytes() const&& = delete;  // they would be unmapped
 
  private:
   struct Unmap {

@@ -131,8 +131,10 @@ class Tensor {
   const T* begin() const { return data(); }
   const T* end() const { return data() + size_; }
 
-  TensorView<T, Rank> view() { return {data(), shape_}; }
-  TensorView<const T, Rank> view() const { return {data(), shape_}; }
+  // A view of a temporary would outlive its memory.
+  TensorView<T, Rank> view() & { return {data(), shape_}; }
+  TensorView<const T, Rank> view() const& { return {data(), shape_}; }
+  TensorView<const T, Rank> view() const&& = delete;
 
   template <class... Index>
   T& operator()(Index... index) {

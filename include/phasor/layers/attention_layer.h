@@ -37,7 +37,7 @@ class AttentionLayer {
  public:
   struct Saved {
     AttentionInputs inputs{};
-    const PositionPlan* plan = nullptr;  // the caller keeps it, and what the options refer to
+    std::optional<PlanInput> plan{};  // which `options` refers to
     AttentionOptions options{};
     Tensor<float, 4> q, k, v;             // as projected, [B, T, H, D] and [B, S, G, D]
     Tensor<float, 4> normed_q, normed_k;  // with qk_norm
@@ -54,7 +54,7 @@ class AttentionLayer {
 
   // y [B, T, C]. With `weights` [B, H, T, S] also softmax(scores), after dropout. While training, options.dropout.seed
   // chooses what is dropped.
-  void forward(const AttentionInputs& inputs, const PositionPlan& plan, const AttentionOptions& options,
+  void forward(const AttentionInputs& inputs, const PlanInput& plan, const AttentionOptions& options,
                TensorView<float, 3> y, Saved* saved, Workspace& workspace, TensorView<float, 4> weights = {}) const;
 
   // grad_plan, when given, gets the gradient of the plan's bias added, and grad_mask that of options.mask written.
@@ -64,8 +64,8 @@ class AttentionLayer {
   // Decoding: the new tokens x [B, n, C] are added to the cache and attend to all of it, causally. The plan has the
   // rotation of the new tokens; for a cache of unrotated keys also (rotate_k) of all tokens, the new ones included.
   LayerCache make_cache(const LayerCacheConfig& config) const;
-  void decode(TensorView<const float, 3> x, const PositionPlan& plan, const AttentionOptions& options,
-              LayerCache& cache, TensorView<float, 3> y, Workspace& workspace) const;
+  void decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
+              TensorView<float, 3> y, Workspace& workspace) const;
 
  private:
   struct Activations;

@@ -77,7 +77,7 @@ class PreNormBlock {
   void list_weights(std::string_view prefix, NamedWeights& weights);  // attention_norm, attention, ffn_norm, ffn
 
   // Streams [B, T, C]; without `saved`, y may be x. With `weights` [B, H, T, T] also those of attention.
-  void forward(const ConstStreams& x, const PositionPlan& plan, const AttentionOptions& options, const Streams& y,
+  void forward(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options, const Streams& y,
                Saved* saved, Workspace& workspace, TensorView<float, 4> weights = {}) const;
 
   // grad_x is written; it is not grad_y. grad_plan, when given, is added to.
@@ -86,7 +86,7 @@ class PreNormBlock {
 
   // New tokens x, [B, n, C] after those of the cache, as in AttentionLayer.
   LayerCache make_cache(const LayerCacheConfig& config) const { return attention_.make_cache(config); }
-  void decode(const ConstStreams& x, const PositionPlan& plan, const AttentionOptions& options, LayerCache& cache,
+  void decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
               const Streams& y, Workspace& workspace) const;
 
  private:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "phasor/attention/w2.h"
@@ -31,7 +32,7 @@ class W2AttentionLayer {
   };
   struct Saved {
     ConstStreams x{};
-    const PositionPlan* plan = nullptr;  // the caller keeps it, and what the options refer to
+    std::optional<PlanInput> plan{};  // which `options` refers to
     AttentionOptions options{};
     StreamSaved mean, log_variance;
     Tensor<float, 3> lse;  // [B, H, T]
@@ -45,7 +46,7 @@ class W2AttentionLayer {
   float tau() const { return tau_.value()[0]; }
 
   // Streams [B, T, C]. With `weights` [B, H, T, T] also softmax(scores), after dropout.
-  void forward(const ConstStreams& x, const PositionPlan& plan, const AttentionOptions& options, const Streams& y,
+  void forward(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options, const Streams& y,
                Saved* saved, Workspace& workspace, TensorView<float, 4> weights = {}) const;
 
   // grad_x is written; grad_plan, when given, gets the gradient of the plan's bias added.
@@ -55,7 +56,7 @@ class W2AttentionLayer {
   // Decoding, as in AttentionLayer. Storage of 16 bits is not offered: distances are differences of nearly equal
   // numbers.
   LayerCache make_cache(const LayerCacheConfig& config) const;
-  void decode(const ConstStreams& x, const PositionPlan& plan, const AttentionOptions& options, LayerCache& cache,
+  void decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
               const Streams& y, Workspace& workspace) const;
 
  private:

@@ -80,7 +80,7 @@ class Decoder {
   static Decoder from_pretrained(const std::filesystem::path& folder);
 
   const DecoderConfig& config() const { return config_; }
-  NamedWeights weights();  // stable order and names; the encoding's are positions.NAME
+  NamedWeights weights() &;  // stable order and names; the encoding's are positions.NAME
   std::int64_t parameter_count();
   void clear_gradients();
 
@@ -105,7 +105,7 @@ class Decoder {
   bool gaussian() const { return config_.score == Score::w2; }
   const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
   Weight& head() { return head_ ? *head_ : embedding_.weight(); }
-  Placement placement(TensorView<const std::int64_t, 3> queries) const;
+  Placement placement(const TensorInput<std::int64_t, 3>& queries) const;
   PositionPlan plan(const Placement& placement) const;
   AttentionOptions attention_options(std::uint64_t dropout_seed, std::size_t layer) const;
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
@@ -132,7 +132,7 @@ class Encoder : public Decoder {
 struct Decoder::Saved {
   Tensor<std::int32_t, 2> tokens;
   Tensor<std::int64_t, 3> positions;  // [1, 1, T]
-  PositionPlan plan;
+  PlanInput plan;                     // owned, and shared with the layers
   struct Layer {
     Tensor<float, 3> mean, log_variance;  // the block's input
     std::variant<Block::Saved, W2Block::Saved> block;

@@ -73,6 +73,8 @@ StoredTensor stored(std::string name, const Tensor<T, Rank>& tensor) {
           {tensor.shape().begin(), tensor.shape().end()},
           std::as_bytes(std::span(tensor.data(), static_cast<std::size_t>(tensor.size())))};
 }
+template <Element T, int Rank>
+StoredTensor stored(std::string name, const Tensor<T, Rank>&& tensor) = delete;
 
 // values[i] = element i, for F32, BF16, F16 and F64 (rounded); `values` has as many elements as the tensor.
 void read_floats(const StoredTensor& tensor, std::span<float> values);
@@ -80,9 +82,13 @@ void read_floats(const StoredTensor& tensor, std::span<float> values);
 // Tensors by name, as TensorFile and TensorFolder have them.
 class StoredTensors {
  public:
-  std::span<const StoredTensor> tensors() const { return tensors_; }  // sorted by name
-  const StoredTensor* find(std::string_view name) const;              // nullptr if there is none
-  const StoredTensor& at(std::string_view name) const;                // an error if there is none
+  std::span<const StoredTensor> tensors() const& { return tensors_; }  // sorted by name
+  const StoredTensor* find(std::string_view name) const&;              // nullptr if there is none
+  const StoredTensor& at(std::string_view name) const&;                // an error if there is none
+  // The bytes would be gone.
+  std::span<const StoredTensor> tensors() const&& = delete;
+  const StoredTensor* find(std::string_view name) const&& = delete;
+  const StoredTensor& at(std::string_view name) const&& = delete;
   // read_floats, of one of these, with errors that name the file.
   void read_values(const StoredTensor& tensor, std::span<float> values) const;
 

@@ -34,8 +34,8 @@ struct ModelShape {
 
 // Where the tokens stand. Keys stand where the queries do, unless given.
 struct Placement {
-  TensorView<const std::int64_t, 3> queries;                   // [axes, B, T]
-  std::optional<TensorView<const std::int64_t, 3>> keys = {};  // [axes, B, S]
+  TensorInput<std::int64_t, 3> queries;                   // [axes, B, T]
+  std::optional<TensorInput<std::int64_t, 3>> keys = {};  // [axes, B, S]
   ModelShape shape = {};
 };
 
@@ -55,11 +55,15 @@ class EncodingConfig {
   std::string_view name() const { return name_; }
 
   template <class Settings>
-  const Settings& as() const {
+  const Settings& as() const& {
     const auto* settings = std::any_cast<Settings>(&settings_);
     PHASOR_CHECK(settings != nullptr, "EncodingConfig", "settings: of encoding ", name_, ", expected ",
                  Settings::kEncoding);
     return *settings;
+  }
+  template <class Settings>
+  Settings as() && {
+    return std::as_const(*this).template as<Settings>();
   }
 
  private:

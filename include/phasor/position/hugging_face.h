@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "phasor/position/rope.h"
@@ -32,7 +33,8 @@ struct HuggingFaceRope {
   std::vector<std::string> notes;                 // what was assumed, or given and not used
 
   // The settings of a layer type; with "" the only ones there are.
-  const RopeConfig& rope(std::string_view layer_type = "") const;
+  const RopeConfig& rope(std::string_view layer_type = "") const&;
+  RopeConfig rope(std::string_view layer_type = "") && { return std::as_const(*this).rope(layer_type); }
 };
 
 // From the text of a config.

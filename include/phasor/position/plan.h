@@ -7,10 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <variant>
 
+#include "phasor/core/input.h"
 #include "phasor/core/tensor.h"
 
 namespace phasor {
@@ -36,17 +39,24 @@ using HalfTable = RotaryTable<Pairing::half>;
 using AdjacentTable = RotaryTable<Pairing::adjacent>;
 using AnyRotaryTable = std::variant<HalfTable, AdjacentTable>;
 
-// A table of either pairing, seen by kernels.
+// A table of either pairing, as kernels read it. A table that has a name is borrowed, a temporary is owned.
 struct RotaryView {
-  TensorView<const float, 3> cos, sin;  // [B or 1, T, R/2]
+  TensorInput<float, 3> cos, sin;  // [B or 1, T, R/2]
   Pairing pairing = Pairing::half;
 
-  RotaryView(TensorView<const float, 3> cosines, TensorView<const float, 3> sines, Pairing pairs)
-      : cos(cosines), sin(sines), pairing(pairs) {}
+  RotaryView(TensorInput<float, 3> cosines, TensorInput<float, 3> sines, Pairing pairs)
+      : cos(std::move(cosines)), sin(std::move(sines)), pairing(pairs) {}
   template <Pairing P>
-  RotaryView(const RotaryTable<P>& table) : RotaryView(table.cos.view(), table.sin.view(), P) {}
+  RotaryView(const RotaryTable<P>& table) : RotaryView(table.cos, table.sin, P) {}
+  template <Pairing P>
+  RotaryView(RotaryTable<P>&& table) : RotaryView(std::move(table.cos), std::move(table.sin), P) {}
+  template <Pairing P>
+  RotaryView(const RotaryTable<P>&&) = delete;
   RotaryView(const AnyRotaryTable& table)
       : RotaryView(std::visit([](const auto& t) { return RotaryView(t); }, table)) {}
+  RotaryView(AnyRotaryTable&& table)
+      : RotaryView(std::visit([](auto& t) { return RotaryView(std::move(t)); }, table)) {}
+  RotaryView(const AnyRotaryTable&&) = delete;
 
   std::int64_t pairs() const { return cos.shape[2]; }
 };
@@ -58,13 +68,16 @@ struct RelativeBias {
   std::int64_t first_distance = 0;
 };
 
-// A bias table seen by kernels.
+// A bias table as kernels read it. A table that has a name is borrowed, a temporary is owned.
 struct RelativeBiasView {
-  TensorView<const float, 2> table;  // [H, span]
+  TensorInput<float, 2> table;  // [H, span]
   std::int64_t first_distance = 0;
 
-  RelativeBiasView(TensorView<const float, 2> values, std::int64_t first) : table(values), first_distance(first) {}
-  RelativeBiasView(const RelativeBias& bias) : RelativeBiasView(bias.table.view(), bias.first_distance) {}
+  RelativeBiasView(TensorInput<float, 2> values, std::int64_t first)
+      : table(std::move(values)), first_distance(first) {}
+  RelativeBiasView(const RelativeBias& bias) : RelativeBiasView(bias.table, bias.first_distance) {}
+  RelativeBiasView(RelativeBias&& bias) : RelativeBiasView(std::move(bias.table), bias.first_distance) {}
+  RelativeBiasView(const RelativeBias&&) = delete;
 };
 
 struct PositionPlan {
@@ -74,8 +87,27 @@ struct PositionPlan {
   std::optional<RelativeBias> bias;
   std::optional<double> score_scale;  // what q.k is multiplied by; 1/sqrt(D) when not given. T5 has 1
 
-  // The table that turns the keys, or nullptr.
-  const AnyRotaryTable* key_rotation() const { return rotate_k ? &*rotate_k : rotate_q ? &*rotate_q : nullptr; }
+  // The table that rotates the keys, or nullptr.
+  const AnyRotaryTable* key_rotation() const& { return rotate_k ? &*rotate_k : rotate_q ? &*rotate_q : nullptr; }
+  const AnyRotaryTable* key_rotation() const&& = delete;
+};
+
+// A plan given to a layer, which keeps it for the backward pass. A plan that has a name is borrowed, a temporary is
+// owned; {} is a plan without positions.
+class PlanInput {
+ public:
+  PlanInput() : PlanInput(kNoPositions) {}
+  PlanInput(const PositionPlan& plan) : plan_(std::shared_ptr<const void>(), &plan) {}  // owns nothing
+  PlanInput(PositionPlan&& plan) : plan_(std::make_shared<const PositionPlan>(std::move(plan))) {}
+  PlanInput(const PositionPlan&&) = delete;
+
+  const PositionPlan& operator*() const { return *plan_; }
+  const PositionPlan* operator->() const { return plan_.get(); }
+
+ private:
+  static const PositionPlan kNoPositions;
+
+  std::shared_ptr<const PositionPlan> plan_;
 };
 
 // The gradient of the loss by a plan's tables: what layers add into, and lower_backward reads.

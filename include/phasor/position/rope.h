@@ -86,12 +86,12 @@ double rope_score_scale(const RopeConfig& config, std::int64_t head_dim);
 
 // The table for tokens at `positions` [axes, B, T]. The length that dynamic and longrope look at is the
 // largest position + 1, unless given.
-AnyRotaryTable rotary_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions,
+AnyRotaryTable rotary_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions,
                             std::optional<std::int64_t> length = std::nullopt);
 
 // The same with the pairing known when compiling; a config of the other pairing is an error.
-HalfTable half_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions);
-AdjacentTable adjacent_table(const RopeConfig& config, TensorView<const std::int64_t, 3> positions);
+HalfTable half_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions);
+AdjacentTable adjacent_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions);
 
 // One row for each scaling; the readers of configs, the command line and the documentation go by this list.
 struct RopeType {
