@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _phasor
+from phasor._subclasses import has_no_memory, has_own_meaning
 
 
 class NumpyKind:
@@ -135,6 +136,10 @@ def check_tensors(arrays: Mapping[str, Any]) -> None:
 def _check_tensor(tensor: Any, name: str) -> None:
     if not tensor.is_cpu:
         raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
+    if has_own_meaning(type(tensor)) or has_no_memory(type(tensor)):
+        raise TypeError(
+            f"{name}: {type(tensor).__name__}, a tensor with functions of its own, expected a plain torch.Tensor"
+        )
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise TypeError(
             f"{name}: requires a gradient, which this function does not record; expected x.detach(), or phasor.torch"

@@ -209,6 +209,7 @@ def attention(
     if torch.is_autocast_enabled("cpu"):
         q, k, v = autocast(q, k, v)
     options = pack(
+        (q.shape[2], k.shape[2]),
         scale=scale,
         causal=causal,
         window=window,

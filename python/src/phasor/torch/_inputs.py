@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from phasor._subclasses import has_own_meaning
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -16,11 +17,8 @@ def check_tensors(**tensors: torch.Tensor) -> None:
         if type(tensor) is torch.Tensor and tensor.is_cpu and tensor.dtype in _TYPES and tensor.dim() == 4:
             if tensor.layout is torch.strided and not tensor.is_nested:
                 continue  # the usual case; what follows finds the fault of another
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
-        check_device(name, tensor)
-        if tensor.layout is not torch.strided or tensor.is_nested:
-            raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
+        check_dense(name, tensor)
+        check_memory(name, tensor)
         if tensor.dtype not in _TYPES:
             given = str(tensor.dtype).removeprefix("torch.")
             raise TypeError(f"{name}: {given}, expected float32, bfloat16 or float16")
@@ -28,9 +26,21 @@ def check_tensors(**tensors: torch.Tensor) -> None:
             raise ValueError(f"{name}: shape {list(tensor.shape)}, expected 4 dimensions")
 
 
-def check_device(name: str, tensor: torch.Tensor) -> None:
+def check_dense(name: str, tensor: torch.Tensor) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
+
+
+def check_memory(name: str, tensor: torch.Tensor) -> None:
+    """TypeError for a tensor that is elsewhere, or whose memory does not tell its value."""
     if not (tensor.is_cpu or tensor.is_meta):
         raise TypeError(f"{name}: on device {tensor.device}, expected the CPU's memory")
+    if has_own_meaning(type(tensor)):
+        raise TypeError(
+            f"{name}: {type(tensor).__name__}, a tensor with functions of its own, expected a plain torch.Tensor"
+        )
 
 
 def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -12,7 +12,8 @@ from phasor import _options
 from phasor._biases import RelativeBias
 from phasor._numbers import real
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import check_device
+from phasor.torch._causal_bias import corner_of, visible_keys
+from phasor.torch._inputs import check_memory
 
 if TYPE_CHECKING:
     from phasor import _phasor
@@ -102,6 +103,7 @@ class Saved:
 
 
 def pack(
+    tokens: tuple[int, int],
     *,
     scale: float | None = None,
     causal: bool = False,
@@ -120,7 +122,13 @@ def pack(
     dropout: float = 0.0,
     seed: int | None = None,
 ) -> Options:
-    """From the options of the public functions."""
+    """From the options of the public functions. tokens: T and S."""
+    corner = corner_of("mask", mask, tokens)
+    if corner is not None:
+        if corner != "upper left" and query_offset is None and cumulative_lengths is None:
+            mask, causal = None, True
+        else:
+            mask = visible_keys(corner, tokens)
     left = right = query_starts = key_starts = None
     first_distance = 0
     if window is not None:
@@ -180,7 +188,7 @@ def _added(name: str, tensor: Any) -> torch.Tensor:
         tensor = torch.from_numpy(tensor)
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
-    check_device(name, tensor)
+    check_memory(name, tensor)
     if tensor.dtype is torch.float32 or (tensor.dtype is torch.bool and name == "mask"):
         return tensor
     if tensor.dtype is torch.bfloat16 or tensor.dtype is torch.float16:
@@ -196,8 +204,8 @@ def rotary_tensors(name: str, table: RotaryTable | None) -> tuple[Any, Any]:
     if not isinstance(table, RotaryTable):
         raise TypeError(f"{name}: {type(table).__name__}, expected a RotaryTable")
     cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
-    check_device(name, cos)
-    check_device(name, sin)
+    check_memory(name, cos)
+    check_memory(name, sin)
     if cos.requires_grad or sin.requires_grad:
         raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
     return cos, sin
@@ -205,7 +213,7 @@ def rotary_tensors(name: str, table: RotaryTable | None) -> tuple[Any, Any]:
 
 def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
     if isinstance(numbers, torch.Tensor):
-        check_device(name, numbers)
+        check_memory(name, numbers)
         return numbers
     if isinstance(numbers, (int, torch.SymInt)):
         return torch.full((1,), numbers, dtype=torch.int64, device="cpu")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.nn.attention.bias import CausalBias
 
 from phasor._errors import with_names
 from phasor.torch._attention import attention
+from phasor.torch._causal_bias import corner_of
+from phasor.torch._inputs import check_dense
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -28,7 +31,8 @@ def scaled_dot_product_attention(
 
     query: [..., H, T, D]; key: [..., G, S, D]; value: [..., G, S, E], of 2 or more dimensions. G = H, or with
         enable_gqa a divisor of H. Outer dimensions, heads too, are broadcast.
-    attn_mask: bool (True attends) or float (added), right-aligned with [..., H, T, S]; a float one gets a gradient.
+    attn_mask: bool (True attends) or float (added), right-aligned with [..., H, T, S]; a float one gets a gradient. Also
+        torch's causal_upper_left(T, S) and causal_lower_right(T, S).
     is_causal: query i sees the keys j <= i, counted from the top left also where T is not S. Not beside attn_mask.
     dropout_p: applied whenever it is not 0, as torch's; the seed comes from torch's generator. 1 gives zeros.
 
@@ -36,12 +40,14 @@ def scaled_dot_product_attention(
     tensors, other devices than the CPU.
     """
     for name, x in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"{name}: {type(x).__name__}, expected a torch.Tensor")
+        check_dense(name, x)
         if x.dim() < 2:
             raise ValueError(f"{name}: shape {list(x.shape)}, expected 2 or more dimensions")
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: given beside is_causal=True, expected one of them")
+    corner = corner_of("attn_mask", attn_mask, (query.shape[-2], key.shape[-2]))
+    if corner in ("upper left", "both"):
+        attn_mask, is_causal = None, True
     outer, tensors = _aligned(query, key, value, enable_gqa)
     drops_all = dropout_p == 1.0
     out: torch.Tensor = attention(
@@ -110,6 +116,8 @@ def _mask(mask: torch.Tensor, outer: Sequence[int]) -> torch.Tensor:
     """Right-aligned with [B, H, T, S]."""
     if not isinstance(mask, torch.Tensor):
         raise TypeError(f"attn_mask: {type(mask).__name__}, expected a torch.Tensor")
+    if isinstance(mask, CausalBias):
+        return mask
     if mask.dim() < 2:
         return mask[(None,) * (2 - mask.dim())]
     if mask.dim() <= 3 or len(outer) <= 2:

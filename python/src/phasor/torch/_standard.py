@@ -11,6 +11,7 @@ from torch import nn
 
 from phasor._rotary import RotaryTable
 from phasor.torch._attention import attention
+from phasor.torch._causal_bias import corner_of, visible_keys
 from phasor.torch._devices import has_kernels
 from phasor.torch._rotations import Tensors, rotate_plainly
 
@@ -66,6 +67,10 @@ class StandardAttentionWithRoPE(nn.Module):
         tables = None
         if rope_embeddings is not None:
             tables = (self._table(rope_embeddings, q.shape[2]), self._table(rope_embeddings, k.shape[2]))
+        tokens = (q.shape[2], k.shape[2])
+        corner = corner_of("attn_mask", attn_mask, tokens)
+        if corner is not None:
+            attn_mask = visible_keys(corner, tokens).to(q.device)
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.masked_fill(attn_mask.isnan(), 0.0)
         if attn_mask is not None and attn_mask.dim() == 1:

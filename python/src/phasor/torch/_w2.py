@@ -10,7 +10,7 @@ from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._numbers import real
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_device, check_tensors, empty_float32, empty_like, empty_output
+from phasor.torch._inputs import autocast, check_memory, check_tensors, empty_float32, empty_like, empty_output
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import FLOATING, LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
@@ -203,6 +203,7 @@ def w2_attention(
     if torch.is_autocast_enabled("cpu"):
         streams = autocast(*streams)
     options = pack(
+        (q_mu.shape[2], k_mu.shape[2]),
         scale=scale,
         causal=causal,
         window=window,
@@ -231,7 +232,7 @@ def w2_attention(
 def _temperature(tau: torch.Tensor | float) -> torch.Tensor:
     if not isinstance(tau, torch.Tensor):
         return torch.full((), real(tau, "tau"), dtype=torch.float64, device="cpu")
-    check_device("tau", tau)
+    check_memory("tau", tau)
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(f"tau: shape {list(tau.shape)} of {tau.dtype}, expected one floating-point number")
     return tau
