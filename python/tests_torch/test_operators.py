@@ -274,3 +274,19 @@ def test_torch_defaults_do_not_matter(dtype):
         torch.set_default_dtype(torch.float32)
     for ours, usual in zip(given, expected):
         assert torch.equal(ours, usual)
+
+
+def test_slopes_and_offsets_far_apart():
+    """Then the slopes are part of the mask, also in gradients."""
+    offsets, slopes = torch.tensor([0, 2**17]), torch.tensor([2.0**-12, 2.0**-16]).requires_grad_()
+    q, k, mask = (torch.randn(shape).requires_grad_() for shape in ((2, 2, 3, 8), (2, 2, 5, 8), (3, 5)))
+    ours = phasor.torch.attention(q, k, k, alibi_slopes=slopes, query_offset=offsets, mask=mask, return_lse=True)
+    positions = offsets[:, None, None, None] + torch.arange(3)[:, None]
+    bias = -slopes[:, None, None] * (torch.arange(5) - positions).abs()
+    expected = phasor.torch.attention(q, k, k, mask=bias + mask, return_lse=True)
+    torch.testing.assert_close(ours, expected)
+    # Of lse as well: else the slopes' gradient is the rounding of a sum of 0 times 2^17.
+    factors = [torch.randn(x.shape) for x in ours]
+    inputs = (q, k, mask, slopes)
+    for our, theirs in zip(*(torch.autograd.grad(x, inputs, factors) for x in (ours, expected))):
+        torch.testing.assert_close(our, theirs, rtol=1e-4, atol=1e-5)

@@ -184,4 +184,4 @@ def attention_backward(
         q, k, v, out, lse, grad_out, grad_lse, *gradients, **others.arguments(), **lowered
     )
     grad_q, grad_k, grad_v = (kind.finish(array) for array in gradients)
-    return AttentionGradients(grad_q, grad_k, grad_v, **others.finish(options.get("alibi_slopes")))
+    return AttentionGradients(grad_q, grad_k, grad_v, **others.finish(options.get("alibi_slopes"), options.get("mask")))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phasor import _phasor
-from phasor._arrays import NumpyKind, kind_of, shape_of
+from phasor._arrays import kind_of, shape_of
 from phasor._errors import with_argument_names
 from phasor._numbers import real, whole
 
@@ -105,14 +105,6 @@ def _slopes(slopes: Any, name: str) -> Float32Array:
         return np.asarray(slopes, dtype=np.float32)
     except (TypeError, ValueError):
         raise TypeError(f"{name}: {type(slopes).__name__}, expected an array or list of numbers") from None
-
-
-def alibi_gradient(slopes: Any, grad_table: Any, first: int) -> Any:
-    """The gradient of the slopes from that of their table: -sum of |distance| times it, summed in double."""
-    distances = np.abs(np.arange(first, first + grad_table.shape[1], dtype=np.float64))
-    gradient = -(np.asarray(grad_table, dtype=np.float64) @ distances)
-    kind = kind_of(slopes, "alibi_slopes") if hasattr(slopes, "dtype") else NumpyKind()
-    return kind.from_numpy(gradient.astype(np.float32))
 
 
 @with_argument_names

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-
+from phasor._alibi import add_alibi
 from phasor._arrays import is_boolean
-from phasor._biases import RelativeBias, alibi_table
+from phasor._biases import RelativeBias
 from phasor._numbers import whole
 from phasor._rotary import RotaryTable
 
@@ -62,7 +61,7 @@ def low_level(
 
     shape: of q, [B, H, T, D].
     """
-    batch, heads, queries = shape[0], shape[1], shape[2]
+    batch = shape[0]
     options: _phasor.Options = {}
     if scale is not None:
         options["scale"] = scale
@@ -89,8 +88,7 @@ def low_level(
             raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
         options["relative_bias"], options["first_distance"] = relative_table(relative_bias)
     elif alibi_slopes is not None:
-        bias = alibi_table(alibi_slopes, *_distances(options, queries, keys), "alibi_slopes", heads)
-        options["relative_bias"], options["first_distance"] = bias
+        add_alibi(options, alibi_slopes, shape, keys)
     if q_rotary is not None or k_rotary is not None:
         _add_rotation(options, q_rotary, k_rotary)
     if softcap is None or dropout is None:
@@ -146,35 +144,6 @@ def relative_table(relative_bias: Any) -> RelativeBias:
             f"relative_bias: shape {list(shape)}, expected [H, 2 n + 1] for the distances -n .. n, or a RelativeBias"
         )
     return RelativeBias(relative_bias, -(shape[1] // 2))
-
-
-def _distances(options: _phasor.Options, queries: int, keys: int) -> tuple[int, int]:
-    """First and last distance, key minus query, that any query of the call may see."""
-    lengths = [(queries, keys)]
-    if "query_starts" in options:
-        lengths = list(zip(_lengths(options["query_starts"]), _lengths(options["key_starts"])))
-    given: Any = options.get("query_offsets")
-    if given is None:
-        first = min((1 - s for _, s in lengths), default=0)
-        last = max((t - 1 for t, _ in lengths), default=0)
-    else:
-        offsets = [whole(offset, "query_offset") for offset in np.atleast_1d(np.asarray(given)).tolist()]
-        first = min((1 - offset - t for offset in offsets for t, _ in lengths), default=0)
-        last = max((s - 1 - offset for offset in offsets for _, s in lengths), default=0)
-    left = options.get("window_left")
-    if left is not None:
-        first = max(first, 1 - left)
-    if options.get("causal"):
-        last = min(last, 0)
-    return first, max(first, last)
-
-
-def _lengths(starts: Any) -> list[int]:
-    """Of the sequences that begin there."""
-    array = np.asarray(starts)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise TypeError(f"cumulative_lengths: {starts!r}, expected a list of whole numbers")
-    return np.diff(array).tolist()  # type: ignore[no-any-return]
 
 
 def _add_rotation(options: _phasor.Options, q_rotary: Any, k_rotary: Any) -> None:

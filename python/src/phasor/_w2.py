@@ -184,4 +184,4 @@ def w2_attention_backward(
         **lowered,
     )
     streams = dict(zip(W2Gradients._fields, (kind.finish(array) for array in gradients)))
-    return W2Gradients(**streams, tau=grad_tau, **others.finish(options.get("alibi_slopes")))
+    return W2Gradients(**streams, tau=grad_tau, **others.finish(options.get("alibi_slopes"), options.get("mask")))

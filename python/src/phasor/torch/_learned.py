@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from phasor._biases import alibi_gradient
+from phasor._alibi import alibi_gradient, is_by_pairs
 from phasor.torch._inputs import empty_float32
 from phasor.torch._options import LEARNED, Options
 
@@ -19,21 +19,26 @@ class LearnedGradients:
     """Memory for those that are wanted, which the C++ function fills."""
 
     def __init__(self, options: Options, lowered: _phasor.Options, wanted: Sequence[bool]) -> None:
-        self._slopes = options.alibi_slopes if wanted[3] else None
-        self._first_distance = lowered.get("first_distance", 0)
+        self._options, self._lowered, self._wanted = options, lowered, wanted
         self._memory = [empty_float32(0) for _ in LEARNED]
         self.arguments: Any = {}  # of the C++ function: grad_mask, ...
         tables: Any = lowered
         if True in wanted:
+            of_slopes = "mask" if is_by_pairs(lowered) else "relative_bias"
             for i, name in enumerate(LEARNED):
                 if wanted[i]:
-                    table = "relative_bias" if name == "alibi_slopes" else name
-                    self._memory[i] = self.arguments["grad_" + table] = empty_float32(tuple(tables[table].shape))
+                    table = of_slopes if name == "alibi_slopes" else name
+                    if "grad_" + table not in self.arguments:
+                        self.arguments["grad_" + table] = empty_float32(tuple(tables[table].shape))
+                    self._memory[i] = self.arguments["grad_" + table]
 
     def finish(self) -> list[torch.Tensor]:
         """In the order of LEARNED, empty where not wanted; that of a table of slopes becomes the slopes' own."""
-        if self._slopes is not None:
-            self._memory[3] = alibi_gradient(self._slopes.detach(), self._memory[3], self._first_distance)
+        slopes, mask = self._options.alibi_slopes, self._options.mask
+        if slopes is not None and self._wanted[3]:
+            self._memory[3] = alibi_gradient(slopes.detach(), self._memory[3], self._lowered)
+        if mask is not None and self._wanted[0] and self._memory[0].shape != mask.shape:  # slopes were added to it
+            self._memory[0] = self._memory[0].sum_to_size(mask.shape)
         return self._memory
 
 
