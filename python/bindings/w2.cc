@@ -18,7 +18,7 @@ struct StreamArrays {
   }
 };
 
-// Python has the logs of variances of q and k, the C++ functions take standard deviations.
+// Python has the logs of variances of q and k, the C++ functions take standard deviations, in float.
 template <class T>
 class Deviations {
  public:
@@ -27,15 +27,45 @@ class Deviations {
         log_variance_(streams.spread.view<const T, 4>()),
         sigma_(log_variance_.shape) {}
 
-  W2Streams<const T> computed() {
+  W2Gaussians<const T> computed() {
     sigma_forward(log_variance_, sigma_.view());
     return {mean_, std::as_const(sigma_).view()};
   }
-  void gradient(const TensorView<T, 4>& of_sigma) const { sigma_backward(sigma_.view(), of_sigma); }
+  const Tensor<float, 4>& sigma() const { return sigma_; }
 
  private:
   TensorView<const T, 4> mean_, log_variance_;
-  Tensor<T, 4> sigma_;
+  Tensor<float, 4> sigma_;
+};
+
+// Gradients of a Gaussian's mean and sigma, where the latter ends as that of the log variance: in float in the same
+// memory, in 16 bits rounded once from memory of its own.
+template <class T>
+class DeviationGradients {
+ public:
+  explicit DeviationGradients(const StreamArrays& streams)
+      : mean_(streams.mean.view<T, 4>()), log_variance_(streams.spread.view<T, 4>()) {
+    if constexpr (!std::is_same_v<T, float>) sigma_ = Tensor<float, 4>(log_variance_.shape);
+  }
+
+  W2Gaussians<T> view() { return {mean_, of_sigma()}; }
+  void finish(const Tensor<float, 4>& sigma) {
+    if constexpr (std::is_same_v<T, float>)
+      sigma_backward(sigma.view(), log_variance_);
+    else
+      sigma_backward(sigma.view(), std::as_const(sigma_).view(), log_variance_);
+  }
+
+ private:
+  TensorView<float, 4> of_sigma() {
+    if constexpr (std::is_same_v<T, float>)
+      return log_variance_;
+    else
+      return sigma_.view();
+  }
+
+  TensorView<T, 4> mean_, log_variance_;
+  Tensor<float, 4> sigma_;
 };
 
 void forward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_log_sigma, nb::handle k_log_sigma,
@@ -86,8 +116,9 @@ double backward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_
     const auto v_view = v.view<const T>();
     const W2Result<T> result{out.view<const T>(), lse.view<const float, 3>(), grad_out.view<const T>(),
                              grad_lse.optional_view<const float, 3>()};
-    const W2Gradients<T> gradients{grad_q.view<T>(),
-                                   grad_k.view<T>(),
+    DeviationGradients<T> to_q(grad_q), to_k(grad_k);
+    const W2Gradients<T> gradients{to_q.view(),
+                                   to_k.view(),
                                    grad_v.view<T>(),
                                    &grad_tau,
                                    grad_mask.optional_view<float, 4>(2),
@@ -97,8 +128,8 @@ double backward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_
     const nb::gil_scoped_release released;
     w2_attention_backward(q_sigma.computed(), k_sigma.computed(), v_view, {tau, eps}, result, gradients,
                           arguments.value);
-    q_sigma.gradient(gradients.q.spread);
-    k_sigma.gradient(gradients.k.spread);
+    to_q.finish(q_sigma.sigma());
+    to_k.finish(k_sigma.sigma());
   });
   return grad_tau;
 }

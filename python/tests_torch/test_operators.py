@@ -290,3 +290,20 @@ def test_slopes_and_offsets_far_apart():
     inputs = (q, k, mask, slopes)
     for our, theirs in zip(*(torch.autograd.grad(x, inputs, factors) for x in (ours, expected))):
         torch.testing.assert_close(our, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sigma_is_float(dtype):
+    """16-bit log variances give the scores that they give as float32; rounding sigma to bfloat16 moves weights by a
+    quarter."""
+    means = [torch.randn(1, 2, n, 64) * 0.3 for n in (40, 70)]
+    logs = [torch.randn(1, 2, n, 64) * 0.3 + 2 for n in (40, 70)]
+    v = torch.randn(1, 2, 70, 16)
+    six = [x.to(dtype) for x in (*means, v, *logs, v)]
+    for count in (40, 3):  # by the kernel of many queries and by that of few
+        streams = [x[:, :, :count] if i in (0, 3) else x for i, x in enumerate(six)]
+        narrow = phasor.torch.w2_attention(*streams, return_lse=True, return_weights=True)
+        wide = phasor.torch.w2_attention(*(x.float() for x in streams), return_lse=True, return_weights=True)
+        assert torch.equal(narrow[2], wide[2])
+        assert torch.equal(narrow[3], wide[3])
+        assert torch.equal(narrow[0], wide[0].to(dtype))

@@ -285,12 +285,12 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
 }
 
 template <class T>
-void w2_forward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+void w2_forward_of(const W2Gaussians<const T>& q, const W2Gaussians<const T>& k, const W2Streams<const T>& v,
                    W2Temperature temperature, const W2Output<T>& output, const AttentionOptions& options) {
   w2_forward(q, k, v, temperature, {output.out, output.lse, output.weights}, options);
 }
 template <class T>
-void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+void w2_backward_of(const W2Gaussians<const T>& q, const W2Gaussians<const T>& k, const W2Streams<const T>& v,
                     W2Temperature temperature, const W2Result<T>& result, const W2Gradients<T>& gradients,
                     const AttentionOptions& options) {
   w2_backward(q, k, v, temperature, {result.out, result.lse, result.grad_out, result.grad_lse},
@@ -302,30 +302,30 @@ void w2_backward_of(const W2Streams<const T>& q, const W2Streams<const T>& k, co
 }  // namespace
 }  // namespace detail
 
-void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+void w2_attention_forward(W2Gaussians<const float> q, W2Gaussians<const float> k, W2Streams<const float> v,
                           W2Temperature temperature, const W2Output<float>& output, const AttentionOptions& options) {
   detail::w2_forward_of(q, k, v, temperature, output, options);
 }
-void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+void w2_attention_forward(W2Gaussians<const bf16> q, W2Gaussians<const bf16> k, W2Streams<const bf16> v,
                           W2Temperature temperature, const W2Output<bf16>& output, const AttentionOptions& options) {
   detail::w2_forward_of(q, k, v, temperature, output, options);
 }
-void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+void w2_attention_forward(W2Gaussians<const f16> q, W2Gaussians<const f16> k, W2Streams<const f16> v,
                           W2Temperature temperature, const W2Output<f16>& output, const AttentionOptions& options) {
   detail::w2_forward_of(q, k, v, temperature, output, options);
 }
 
-void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+void w2_attention_backward(W2Gaussians<const float> q, W2Gaussians<const float> k, W2Streams<const float> v,
                            W2Temperature temperature, const W2Result<float>& result,
                            const W2Gradients<float>& gradients, const AttentionOptions& options) {
   detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
 }
-void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+void w2_attention_backward(W2Gaussians<const bf16> q, W2Gaussians<const bf16> k, W2Streams<const bf16> v,
                            W2Temperature temperature, const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
                            const AttentionOptions& options) {
   detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
 }
-void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+void w2_attention_backward(W2Gaussians<const f16> q, W2Gaussians<const f16> k, W2Streams<const f16> v,
                            W2Temperature temperature, const W2Result<f16>& result, const W2Gradients<f16>& gradients,
                            const AttentionOptions& options) {
   detail::w2_backward_of(q, k, v, temperature, result, gradients, options);

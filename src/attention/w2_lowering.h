@@ -20,14 +20,14 @@
 
 namespace phasor::detail {
 
-// Both streams, their element type known at run time.
+// Both streams, their element types known at run time.
 template <class Byte>
 struct AnyStreams {
   AnyTensor<Byte> mean, spread;
 
   AnyStreams() = default;
-  template <class T>
-  AnyStreams(const W2Streams<T>& streams) : mean(streams.mean), spread(streams.spread) {}
+  template <class T, class Spread>
+  AnyStreams(const W2Streams<T, Spread>& streams) : mean(streams.mean), spread(streams.spread) {}
 };
 using StreamsView = AnyStreams<const std::byte>;
 using StreamsOutput = AnyStreams<std::byte>;

@@ -26,16 +26,22 @@ inline W2Case random_w2_case(std::uint32_t seed, std::int64_t most_work) {
 template <class T>
 struct W2Inputs {
   Inputs<T> means, spreads;  // the options are those of `means`
+  Guarded<float, 4> q_sigma, k_sigma;
 
-  explicit W2Inputs(const W2Case& c) : means(c), spreads(other(c)), tau(c.tau) {
-    spreads.q.for_each(make_sigma);
-    spreads.k.for_each(make_sigma);
+  explicit W2Inputs(const W2Case& c)
+      : means(c),
+        spreads(other(c)),
+        q_sigma(means.q.view.shape, c.layout),
+        k_sigma(means.k.view.shape, c.layout),
+        tau(c.tau) {
+    read_sigma(spreads.q, q_sigma);
+    read_sigma(spreads.k, k_sigma);
   }
 
   double tau;
   const AttentionOptions& options() const { return means.options; }
-  W2Streams<const T> q() const { return {means.q.view, spreads.q.view}; }
-  W2Streams<const T> k() const { return {means.k.view, spreads.k.view}; }
+  W2Gaussians<const T> q() const { return {means.q.view, q_sigma.view}; }
+  W2Gaussians<const T> k() const { return {means.k.view, k_sigma.view}; }
   W2Streams<const T> v() const { return {means.v.view, spreads.v.view}; }
   W2Streams<const T> grad_out() const { return {means.grad_out.view, spreads.grad_out.view}; }
 
@@ -49,7 +55,13 @@ struct W2Inputs {
     c.seed += 1'000'000;
     return c;
   }
-  static void make_sigma(T& element) { element = T(std::fabs(static_cast<float>(element))); }
+  // Not numbers of T: what 16 bits cannot hold has to count.
+  static void read_sigma(const Guarded<T, 4>& from, const Guarded<float, 4>& to) {
+    std::vector<float> values;
+    from.for_each([&](const T& x) { values.push_back(1.001f * std::fabs(static_cast<float>(x))); });
+    std::size_t i = 0;
+    to.for_each([&](float& x) { x = values[i++]; });
+  }
 };
 
 template <class T>

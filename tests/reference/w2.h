@@ -15,7 +15,7 @@ struct W2Problem {
 };
 
 template <class Real, class T>
-W2Problem<Real> w2_problem(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+W2Problem<Real> w2_problem(const W2Gaussians<const T>& q, const W2Gaussians<const T>& k, const W2Streams<const T>& v,
                            double tau, const AttentionOptions& options) {
   W2Problem<Real> w{problem<Real, T>(q.mean, k.mean, v.mean, options), read<Real>(q.spread), read<Real>(k.spread),
                     read<Real>(v.spread), static_cast<Real>(tau)};

@@ -24,15 +24,21 @@ struct W2Temperature {
   constexpr W2Temperature(double temperature, double added = kTauEpsilon) : tau(temperature), epsilon(added) {}
 };
 
-// Two streams of the same shape. Of q and k: mean and standard deviation sigma. Of v and out: mean and whatever is to
-// be averaged beside it (the log of the variance, in the W2 transformer).
-template <class T>
+// Two streams of the same shape: mean and whatever is to be averaged beside it (the log of the variance, in the W2
+// transformer).
+template <class T, class Spread = T>
 struct W2Streams {
-  TensorView<T, 4> mean{}, spread{};
+  TensorView<T, 4> mean{};
+  TensorView<Spread, 4> spread{};
 
   // Streams of mutable memory are also streams for reading.
-  operator W2Streams<const T>() const requires(!std::is_const_v<T>) { return {mean, spread}; }
+  operator W2Streams<const T, const Spread>() const requires(!std::is_const_v<T>) { return {mean, spread}; }
 };
+
+// Those of q and k: mean and standard deviation sigma. sigma is float whatever the type of the means, since scores
+// depend on differences of sigmas; sigma_forward makes it from log variances of any type.
+template <class T>
+using W2Gaussians = W2Streams<T, std::conditional_t<std::is_const_v<T>, const float, float>>;
 
 template <Element T>
 struct W2Output {
@@ -51,7 +57,8 @@ struct W2Result {
 
 template <Element T>
 struct W2Gradients {
-  W2Streams<T> q{}, k{}, v{};
+  W2Gaussians<T> q{}, k{};
+  W2Streams<T> v{};
   double* tau = nullptr;  // optional
   TensorView<float, 4> mask{};
   TensorView<float, 3> key_bias{};
@@ -61,22 +68,22 @@ struct W2Gradients {
 
 // D and E are at most 256; with softcap or sinks D is at most 255. tau is finite, epsilon at least 0, their sum above
 // 0.
-void w2_attention_forward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+void w2_attention_forward(W2Gaussians<const float> q, W2Gaussians<const float> k, W2Streams<const float> v,
                           W2Temperature temperature, const W2Output<float>& output,
                           const AttentionOptions& options = {});
-void w2_attention_forward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+void w2_attention_forward(W2Gaussians<const bf16> q, W2Gaussians<const bf16> k, W2Streams<const bf16> v,
                           W2Temperature temperature, const W2Output<bf16>& output,
                           const AttentionOptions& options = {});
-void w2_attention_forward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+void w2_attention_forward(W2Gaussians<const f16> q, W2Gaussians<const f16> k, W2Streams<const f16> v,
                           W2Temperature temperature, const W2Output<f16>& output, const AttentionOptions& options = {});
 
-void w2_attention_backward(W2Streams<const float> q, W2Streams<const float> k, W2Streams<const float> v,
+void w2_attention_backward(W2Gaussians<const float> q, W2Gaussians<const float> k, W2Streams<const float> v,
                            W2Temperature temperature, const W2Result<float>& result,
                            const W2Gradients<float>& gradients, const AttentionOptions& options = {});
-void w2_attention_backward(W2Streams<const bf16> q, W2Streams<const bf16> k, W2Streams<const bf16> v,
+void w2_attention_backward(W2Gaussians<const bf16> q, W2Gaussians<const bf16> k, W2Streams<const bf16> v,
                            W2Temperature temperature, const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
                            const AttentionOptions& options = {});
-void w2_attention_backward(W2Streams<const f16> q, W2Streams<const f16> k, W2Streams<const f16> v,
+void w2_attention_backward(W2Gaussians<const f16> q, W2Gaussians<const f16> k, W2Streams<const f16> v,
                            W2Temperature temperature, const W2Result<f16>& result, const W2Gradients<f16>& gradients,
                            const AttentionOptions& options = {});
 

@@ -79,7 +79,7 @@ def w2_attention(
     scale: multiplies scores before they are capped; None is 1.
 
     Returns (out_mu, out_log_sigma), [B, H, T, E] each, and after them lse and weights where asked for. sigma of q and k
-    are new arrays of their size; nothing else is copied.
+    are new float32 arrays; nothing else is copied.
     """
     kind = kind_of(q_mu, "q_mu")
     batch, heads, queries, _ = shape_of(q_mu, "q_mu", 4)
