@@ -45,7 +45,7 @@ void backward(nb::handle q_object, nb::handle k_object, nb::handle v_object, nb:
     const AttentionGradients<T> gradients{grad_q.view<T, 4>(),
                                           grad_k.view<T, 4>(),
                                           grad_v.view<T, 4>(),
-                                          grad_mask.optional_view<float, 4>(2),
+                                          grad_mask.optional_view<float, 4>(1),
                                           grad_key_bias.optional_view<float, 3>(1),
                                           grad_relative_bias.optional_view<float, 2>(),
                                           grad_sinks.optional_view<float, 1>()};

@@ -79,8 +79,8 @@ void OptionArguments::read_places() {
 }
 
 void OptionArguments::read_tables() {
-  value.visible = hold(slot("visible")).optional_view<const bool, 4>(2);
-  value.mask = hold(slot("mask")).optional_view<const float, 4>(2);
+  value.visible = hold(slot("visible")).optional_view<const bool, 4>(1);
+  value.mask = hold(slot("mask")).optional_view<const float, 4>(1);
   value.key_bias = hold(slot("key_bias")).optional_view<const float, 3>(1);
   const Array& bias = hold(slot("relative_bias"));
   if (bias.given())

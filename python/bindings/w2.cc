@@ -121,7 +121,7 @@ double backward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_
                                    to_k.view(),
                                    grad_v.view<T>(),
                                    &grad_tau,
-                                   grad_mask.optional_view<float, 4>(2),
+                                   grad_mask.optional_view<float, 4>(1),
                                    grad_key_bias.optional_view<float, 3>(1),
                                    grad_relative_bias.optional_view<float, 2>(),
                                    grad_sinks.optional_view<float, 1>()};

@@ -116,29 +116,67 @@ def test_signature_is_torchs():
 
 def test_what_torch_refuses():
     q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
-    with pytest.raises(ValueError, match="attn_mask: given beside is_causal"):
+    with pytest.raises(RuntimeError, match="attn_mask: given beside is_causal"):
         ours(q, q, q, attn_mask=torch.ones(3, 3), is_causal=True)
-    with pytest.raises(ValueError, match=r"key: shape \[1, 2, 3, 8\], expected .* \[1, 4\], or enable_gqa=True"):
+    with pytest.raises(RuntimeError, match=r"key: shape \[1, 2, 3, 8\], expected .* \[1, 4\], or enable_gqa=True"):
         ours(q, k, k)
-    with pytest.raises(ValueError, match=r"query: shape \[8\], expected 2 or more dimensions"):
+    with pytest.raises(RuntimeError, match=r"query: shape \[8\], expected 2 or more dimensions"):
         ours(q[0, 0, 0], q, q)
     with pytest.raises(TypeError, match="positional"):
         ours(q, q, q, None, 0.0, False, 0.5)
     wide, long, five = torch.randn(1, 4, 3, 520), torch.randn(1, 4, 5, 8), torch.randn(2, 3, 4, 3, 8)
     for error, words, arguments, options in (
-        (ValueError, r"query: shape .*, expected a last dimension of 1 to 512", (wide, wide, wide), {}),
-        (ValueError, r"key: shape \[1, 4, 3, 520\], expected .* as query of shape", (q, wide, q), {}),
-        (ValueError, r"value: shape \[1, 4, 5, 8\], expected", (q, q, long), {}),
-        (ValueError, r"value: shape .* that broadcast", (q, q, q.expand(5, -1, -1, -1).repeat(1, 3, 1, 1)), {}),
-        (ValueError, r"key: 3 heads", (q, five[0, :, 0][None], five[0, :, 0][None]), {"enable_gqa": True}),
-        (ValueError, r"key: 3 heads, expected a divisor", (q, five[0, :, 0][None], q), {"enable_gqa": True}),
-        (TypeError, r"query: float64, expected", (q.double(), q, q), {}),
+        (RuntimeError, r"query: shape .*, expected a last dimension of 1 to 512", (wide, wide, wide), {}),
+        (RuntimeError, r"key: shape \[1, 4, 3, 520\], expected .* as query of shape", (q, wide, q), {}),
+        (RuntimeError, r"value: shape \[1, 4, 5, 8\], expected", (q, q, long), {}),
+        (RuntimeError, r"value: shape .* that broadcast", (q, q, q.expand(5, -1, -1, -1).repeat(1, 3, 1, 1)), {}),
+        (RuntimeError, r"key: 3 heads", (q, five[0, :, 0][None], five[0, :, 0][None]), {"enable_gqa": True}),
+        (RuntimeError, r"key: 3 heads, expected a divisor", (q, five[0, :, 0][None], q), {"enable_gqa": True}),
+        (RuntimeError, r"key: float32, expected float64", (q.double(), q, q), {}),
         (TypeError, r"value: ndarray, expected a torch.Tensor", (q, q, q.numpy()), {}),
-        (TypeError, r"attn_mask: float64, expected", (q, q, q), {"attn_mask": torch.ones(3, 3).double()}),
+        (RuntimeError, r"attn_mask: float64, expected", (q, q, q), {"attn_mask": torch.ones(3, 3).double()}),
         (TypeError, r"attn_mask: list, expected", (q, q, q), {"attn_mask": [True]}),
-        (ValueError, r"attn_mask: shape \[1, 1, 3, 4\]", (q, q, q), {"attn_mask": torch.ones(3, 4)}),
-        (ValueError, r"attn_mask: shape", (five, five, five), {"attn_mask": torch.ones(2, 2, 4, 3, 3)}),
-        (ValueError, r"dropout_p: rate 1.5", (q, q, q), {"dropout_p": 1.5}),
+        (RuntimeError, r"attn_mask: shape \[1, 1, 3, 4\]", (q, q, q), {"attn_mask": torch.ones(3, 4)}),
+        (RuntimeError, r"attn_mask: shape", (five, five, five), {"attn_mask": torch.ones(2, 2, 4, 3, 3)}),
+        (RuntimeError, r"dropout_p: rate 1.5", (q, q, q), {"dropout_p": 1.5}),
     ):
         with pytest.raises(error, match=r"\[scaled_dot_product_attention\] " + words):
             ours(*arguments, **options)
+
+
+Q, K, G = torch.randn(2, 4, 5, 16), torch.randn(2, 4, 7, 16), torch.randn(2, 3, 7, 16)
+WRONG = {
+    "a list": lambda f: f([1], K, K),
+    "None": lambda f: f(Q, None, K),
+    "one dimension": lambda f: f(torch.randn(5), K, K),
+    "two types": lambda f: f(Q, K.bfloat16(), K),
+    "int": lambda f: f(Q.int(), K.int(), K.int()),
+    "channels": lambda f: f(Q, K[..., :8], K),
+    "batches": lambda f: f(Q, K[:1].expand(3, 4, 7, 16), K[:1].expand(3, 4, 7, 16)),
+    "heads": lambda f: f(Q, G, G),
+    "groups": lambda f: f(Q, G, G, enable_gqa=True),
+    "mask beside is_causal": lambda f: f(Q, K, K, torch.zeros(5, 7), is_causal=True),
+    "mask of int": lambda f: f(Q, K, K, torch.zeros(5, 7, dtype=torch.int32)),
+    "mask of float64": lambda f: f(Q, K, K, torch.zeros(5, 7, dtype=torch.float64)),
+    "mask of float16": lambda f: f(Q, K, K, torch.zeros(5, 7).half()),
+    "mask of other keys": lambda f: f(Q, K, K, torch.zeros(5, 6)),
+    "mask of other heads": lambda f: f(Q, K, K, torch.zeros(3, 5, 7)),
+    "mask of five dimensions": lambda f: f(Q, K, K, torch.zeros(1, 1, 1, 5, 7)),
+    "mask is a list": lambda f: f(Q, K, K, [[1]]),
+    "dropout_p 1.5": lambda f: f(Q, K, K, dropout_p=1.5),
+    "dropout_p is a text": lambda f: f(Q, K, K, dropout_p="a"),
+    "scale is a text": lambda f: f(Q, K, K, scale="a"),
+    "is_causal is a number": lambda f: f(Q, K, K, is_causal=1),
+    "enable_gqa is a number": lambda f: f(Q, K, K, enable_gqa=1),
+    "an unknown option": lambda f: f(Q, K, K, window=1),
+    "one on meta": lambda f: f(Q.to("meta"), K, K),
+    "sparse": lambda f: f(Q.to_sparse(), K, K),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_exceptions_have_torchs_types(case):
+    with pytest.raises((RuntimeError, TypeError)) as theirs:
+        WRONG[case](torchs)
+    with pytest.raises(theirs.type):
+        WRONG[case](ours)

@@ -68,7 +68,7 @@ def test_causal_bias_elsewhere(corner):
 
 def test_causal_bias_of_other_sizes():
     q, k, v = inputs(8, 12)
-    with pytest.raises(ValueError, match="attn_mask: a CausalBias of 8 queries and 11 keys, expected 8 and 12"):
+    with pytest.raises(RuntimeError, match="attn_mask: a CausalBias of 8 queries and 11 keys, expected 8 and 12"):
         phasor.torch.scaled_dot_product_attention(q, k, v, causal_upper_left(8, 11))
     with pytest.raises(ValueError, match="mask: a CausalBias of 12 queries and 8 keys, expected 8 and 12"):
         phasor.torch.attention(q, k, v, mask=causal_upper_left(12, 8))
@@ -122,9 +122,9 @@ def test_nested_tensors_are_refused():
     x = torch.randn(1, 2, 4, 8)
     for layout in (torch.strided, torch.jagged):
         nested = torch.nested.nested_tensor([torch.randn(2, 3, 8), torch.randn(2, 5, 8)], layout=layout)
-        with pytest.raises(TypeError, match=r"\[attention\] q: .*expected a dense tensor"):
+        with pytest.raises(TypeError, match=r"\[attention\] q: (nested|layout torch.jagged), expected a dense tensor"):
             phasor.torch.attention(nested, x, x)
-        with pytest.raises(TypeError, match=r"query: .*expected a dense tensor"):
+        with pytest.raises(RuntimeError, match=r"query: .*expected a dense tensor"):
             phasor.torch.scaled_dot_product_attention(nested, nested, nested)
 
 

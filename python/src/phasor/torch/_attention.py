@@ -9,7 +9,9 @@ import torch
 from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_tensors, empty_float32, empty_like, empty_output
+from phasor.torch import _plain
+from phasor.torch._devices import warn_of_float64
+from phasor.torch._inputs import autocast, check_tensors, empty_float32, empty_like, empty_output, with_channels
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import (
     Recorded,
@@ -205,9 +207,10 @@ def attention(
     Works under torch.compile (fullgraph), autocast and activation checkpointing. Not under vmap or in forward mode
     (torch.func.jvp), and there is no second derivative: they raise NotImplementedError.
     """
-    check_tensors(q=q, k=k, v=v)
+    wide = check_tensors(q=q, k=k, v=v)
     if torch.is_autocast_enabled("cpu"):
         q, k, v = autocast(q, k, v)
+        wide = False
     options = pack(
         (q.shape[2], k.shape[2]),
         scale=scale,
@@ -226,9 +229,17 @@ def attention(
         sinks=sinks,
         dropout=dropout,
         seed=seed,
+        wide=wide,
     )
-    forward = _forward if torch.compiler.is_compiling() else _forward_autograd  # a shorter way to the same
-    out, lse, weights = forward(q, k, v, return_lse, return_weights, *options)
+    if wide or q.shape[1] == k.shape[1] == 0:  # the kernels have at least one head
+        if wide:
+            warn_of_float64()
+        out, lse, weights = _plain.attention(q, k, v, options)
+    else:
+        forward = _forward if torch.compiler.is_compiling() else _forward_autograd  # a shorter way to the same
+        out, lse, weights = forward(*with_channels(q, k, v), return_lse, return_weights, *options)
+        if v.shape[3] == 0:
+            out = out[..., :0]
     if return_lse:
         return (out, lse, weights) if return_weights else (out, lse)
     return (out, weights) if return_weights else out

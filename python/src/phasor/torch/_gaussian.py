@@ -9,12 +9,13 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from phasor.torch._devices import has_kernels
-from phasor.torch._rotations import Tensors, rotate_plainly, rows_of, table_of
+from phasor.torch._plain import rotate_plainly
+from phasor.torch._rotations import Tensors, rows_of, table_of
 from phasor.torch._w2 import w2_attention
 
 
 class RMSNorm(nn.Module):
-    """weight * x / sqrt(mean(x^2) + eps), normalised in float32, then multiplied in the type of x."""
+    """weight * x / sqrt(mean(x^2) + eps), normalised in float32 (or float64), then multiplied in the type of x."""
 
     def __init__(self, hidden_size: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -22,7 +23,7 @@ class RMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        wide = hidden_states.float()
+        wide = hidden_states if hidden_states.dtype is torch.float64 else hidden_states.float()
         normalised = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.variance_epsilon)
         return self.weight * normalised.to(hidden_states.dtype)
 

@@ -11,26 +11,43 @@ from phasor._subclasses import has_own_meaning
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def check_tensors(**tensors: torch.Tensor) -> None:
-    """TypeError for what is no dense tensor of the CPU in a type phasor has."""
+def check_tensors(**tensors: torch.Tensor) -> bool:
+    """TypeError for what is no dense tensor of the CPU in a type phasor has. Whether they are float64: for plain torch."""
+    wide = False
     for name, tensor in tensors.items():
         if type(tensor) is torch.Tensor and tensor.is_cpu and tensor.dtype in _TYPES and tensor.dim() == 4:
             if tensor.layout is torch.strided and not tensor.is_nested:
                 continue  # the usual case; what follows finds the fault of another
         check_dense(name, tensor)
         check_memory(name, tensor)
-        if tensor.dtype not in _TYPES:
+        if tensor.dtype is torch.float64 and not tensor.is_meta:
+            wide = True
+        elif tensor.dtype not in _TYPES:
             given = str(tensor.dtype).removeprefix("torch.")
             raise TypeError(f"{name}: {given}, expected float32, bfloat16 or float16")
         if tensor.dim() != 4:
             raise ValueError(f"{name}: shape {list(tensor.shape)}, expected 4 dimensions")
+    if wide:
+        for name, tensor in tensors.items():
+            if tensor.dtype is not torch.float64:
+                given = str(tensor.dtype).removeprefix("torch.")
+                raise TypeError(f"{name}: {given}, expected float64 as the others have")
+    return wide
 
 
 def check_dense(name: str, tensor: torch.Tensor) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        raise TypeError(f"{name}: layout {tensor.layout}, expected a dense tensor")
+    layout = layout_of(tensor)
+    if layout is not None:
+        raise TypeError(f"{name}: {layout}, expected a dense tensor")
+
+
+def layout_of(tensor: torch.Tensor) -> str | None:
+    """What a tensor is instead of dense; None for a dense one."""
+    if tensor.layout is not torch.strided:
+        return f"layout {tensor.layout}"
+    return "nested" if tensor.is_nested else None
 
 
 def check_memory(name: str, tensor: torch.Tensor) -> None:
@@ -47,6 +64,13 @@ def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Tensors in the type of the autocast region."""
     dtype = torch.get_autocast_dtype("cpu")
     return tuple(tensor.to(dtype) for tensor in tensors)
+
+
+def with_channels(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The kernels have at least one channel: tensors without any get one of zeros, which changes no score."""
+    if all(x.shape[3] != 0 for x in tensors):
+        return tensors
+    return tuple(torch.nn.functional.pad(x, (0, 1)) if x.shape[3] == 0 else x for x in tensors)
 
 
 def empty_like(x: torch.Tensor) -> torch.Tensor:

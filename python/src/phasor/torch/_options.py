@@ -121,8 +121,9 @@ def pack(
     sinks: torch.Tensor | None = None,
     dropout: float = 0.0,
     seed: int | None = None,
+    wide: bool = False,
 ) -> Options:
-    """From the options of the public functions. tokens: T and S."""
+    """From the options of the public functions. tokens: T and S; wide: for float64, which biases may then be."""
     corner = corner_of("mask", mask, tokens)
     if corner is not None:
         if corner != "upper left" and query_offset is None and cumulative_lengths is None:
@@ -150,11 +151,11 @@ def pack(
             raise ValueError(f"k_rotary: pairing {k_rotary.pairing}, expected {pairing} as q_rotary has")
         pairing = k_rotary.pairing
     return Options(
-        None if mask is None else _added("mask", mask),
-        None if key_bias is None else _added("key_bias", key_bias),
-        None if relative_bias is None else _added("relative_bias", relative_bias),
-        None if alibi_slopes is None else _added("alibi_slopes", alibi_slopes),
-        None if sinks is None else _added("sinks", sinks),
+        None if mask is None else _added("mask", mask, wide),
+        None if key_bias is None else _added("key_bias", key_bias, wide),
+        None if relative_bias is None else _added("relative_bias", relative_bias, wide),
+        None if alibi_slopes is None else _added("alibi_slopes", alibi_slopes, wide),
+        None if sinks is None else _added("sinks", sinks, wide),
         q_cos,
         q_sin,
         k_cos,
@@ -182,7 +183,7 @@ def with_contiguous_rows(tensor: Any) -> Any:
     return tensor.contiguous()
 
 
-def _added(name: str, tensor: Any) -> torch.Tensor:
+def _added(name: str, tensor: Any, wide: bool) -> torch.Tensor:
     """What is added to scores is float32; the half types are cast. Tables that phasor made may be NumPy's."""
     if isinstance(tensor, np.ndarray) and name in ("relative_bias", "alibi_slopes"):
         tensor = torch.from_numpy(tensor)
@@ -190,6 +191,8 @@ def _added(name: str, tensor: Any) -> torch.Tensor:
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
     check_memory(name, tensor)
     if tensor.dtype is torch.float32 or (tensor.dtype is torch.bool and name == "mask"):
+        return tensor
+    if wide and tensor.dtype is torch.float64:
         return tensor
     if tensor.dtype is torch.bfloat16 or tensor.dtype is torch.float16:
         return tensor.float()

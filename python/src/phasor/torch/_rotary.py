@@ -9,6 +9,8 @@ import torch
 from phasor import _phasor
 from phasor._errors import with_names
 from phasor._rotary import RotaryTable
+from phasor.torch import _plain
+from phasor.torch._devices import warn_of_float64
 from phasor.torch._inputs import check_tensors, empty_like
 from phasor.torch._library import Recorded, define, direct, records_gradient
 from phasor.torch._options import rotary_tensors, with_contiguous_rows
@@ -67,8 +69,12 @@ def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False
     x is copied only where its last dimension is not contiguous. Attention can do this while it reads q and k: give it
     the table as q_rotary and k_rotary.
     """
-    check_tensors(x=x)
+    wide = check_tensors(x=x)
     if not isinstance(table, RotaryTable):
         raise TypeError(f"table: {type(table).__name__}, expected a RotaryTable")
+    cos, sin = rotary_tensors("table", table)
+    if wide:
+        warn_of_float64()
+        return _plain.rotate(x, cos, -sin if transpose else sin, table.pairing)
     rotate = _rotate if torch.compiler.is_compiling() else _autograd
-    return rotate(x, *rotary_tensors("table", table), table.pairing, bool(transpose))  # type: ignore[no-any-return]
+    return rotate(x, cos, sin, table.pairing, bool(transpose))  # type: ignore[no-any-return]

@@ -14,10 +14,10 @@ from phasor import _rotary
 from phasor._errors import with_argument_names
 from phasor._rotary import Pairing, RotaryTable
 from phasor.torch._devices import has_kernels
+from phasor.torch._plain import rotate_plainly
 from phasor.torch._rotary import apply_rotary
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
-_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def table_of(cos: torch.Tensor, sin: torch.Tensor, head_dim: int) -> RotaryTable:
@@ -66,17 +66,6 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
     return torch.cat((-second, first), -1)
 
 
-def rotate_plainly(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
-    """x turned by a table [..., D/2] that broadcasts against it, in plain torch."""
-    if pairing == "half":
-        a, b = x.chunk(2, -1)
-        turned = torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
-    else:
-        a, b = x[..., 0::2], x[..., 1::2]
-        turned = torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
-    return turned.to(x.dtype)
-
-
 @with_argument_names
 def apply_rotary_pos_emb(
     q: torch.Tensor,
@@ -113,7 +102,7 @@ def apply_rotary_pos_emb(
 def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
     """By the kernel where it knows the layout, else in plain torch. cos and sin broadcast with x."""
     tokens = _token_dimension(x, cos)
-    if tokens is None or not has_kernels(x) or x.dtype not in _TYPES or cos.requires_grad or sin.requires_grad:
+    if tokens is None or not has_kernels(x) or cos.requires_grad or sin.requires_grad:
         _check_broadcast(x, cos)
         return rotate_plainly(x, cos, sin, pairing)
     rows = RotaryTable(_rows(cos, tokens), _rows(sin, tokens), pairing)
@@ -181,7 +170,7 @@ def apply_rotary_emb(xq: torch.Tensor, xk: torch.Tensor, freqs_cis: torch.Tensor
 
 
 def _turned_adjacent(x: torch.Tensor, table: RotaryTable) -> torch.Tensor:
-    if has_kernels(x) and x.dtype in _TYPES:
+    if has_kernels(x):
         return apply_rotary(x.transpose(1, 2), table).transpose(1, 2)
     return rotate_plainly(x, table.cos[:, None], table.sin[:, None], "adjacent")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch.nn.attention.bias import CausalBias
@@ -10,11 +12,30 @@ from torch.nn.attention.bias import CausalBias
 from phasor._errors import with_names
 from phasor.torch._attention import attention
 from phasor.torch._causal_bias import corner_of
-from phasor.torch._inputs import check_dense
+from phasor.torch._inputs import layout_of
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _with_torchs_errors(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """torch has RuntimeError for what is wrong with a tensor or a number, and TypeError for what is neither."""
+
+    @functools.wraps(function)
+    def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except ValueError as error:
+            raise RuntimeError(str(error)) from None
+
+    return wrapped
+
+
+@_with_torchs_errors
 @with_names({"q": "query", "k": "key", "v": "value", "mask": "attn_mask", "dropout": "dropout_p"})
 def scaled_dot_product_attention(
     query: torch.Tensor,
@@ -36,13 +57,14 @@ def scaled_dot_product_attention(
     is_causal: query i sees the keys j <= i, counted from the top left also where T is not S. Not beside attn_mask.
     dropout_p: applied whenever it is not 0, as torch's; the seed comes from torch's generator. 1 gives zeros.
 
-    A query that sees no key gives 0. Not taken, but an error that says so: float64, D or E above 512, nested and sparse
-    tensors, other devices than the CPU.
+    A query that sees no key gives 0. float64 is computed in plain torch. Not taken, but an error that says so: D or E
+    above 512, nested and sparse tensors, other devices than the CPU. Errors are torch's: RuntimeError for what is wrong
+    with a tensor or a number, TypeError for what is neither.
     """
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        check_dense(name, x)
-        if x.dim() < 2:
-            raise ValueError(f"{name}: shape {list(x.shape)}, expected 2 or more dimensions")
+    _check(query, key, value, attn_mask)
+    for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name}: {flag!r}, expected a bool")
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: given beside is_causal=True, expected one of them")
     corner = corner_of("attn_mask", attn_mask, (query.shape[-2], key.shape[-2]))
@@ -61,6 +83,32 @@ def scaled_dot_product_attention(
     if drops_all:
         out = torch.nn.functional.dropout(out, 1.0)
     return out if len(outer) == 2 else out.reshape(*outer, *out.shape[2:])
+
+
+def _check(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> None:
+    """What attention would call a TypeError, though a tensor is what it should be."""
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name}: {type(x).__name__}, expected a torch.Tensor")
+        layout = layout_of(x)
+        if layout is not None:
+            raise ValueError(f"{name}: {layout}, expected a dense tensor")
+        if x.dim() < 2:
+            raise ValueError(f"{name}: shape {list(x.shape)}, expected 2 or more dimensions")
+        if x.device != query.device or not (x.is_cpu or x.is_meta):
+            raise ValueError(f"{name}: on device {x.device}, expected the CPU's memory for all")
+        if x.dtype not in _TYPES or (x.dtype is not query.dtype and not torch.is_autocast_enabled("cpu")):
+            expected = "float32, bfloat16, float16 or float64" if x is query else f"{_name(query)} as query has"
+            raise ValueError(f"{name}: {_name(x)}, expected {expected}")
+    if isinstance(mask, torch.Tensor) and not isinstance(mask, CausalBias):
+        if mask.device != query.device:
+            raise ValueError(f"attn_mask: on device {mask.device}, expected {query.device} as query has")
+        if mask.dtype not in (torch.bool, torch.float32, query.dtype) and not torch.is_autocast_enabled("cpu"):
+            raise ValueError(f"attn_mask: {_name(mask)}, expected bool, float32 or {_name(query)} as query has")
+
+
+def _name(x: torch.Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
 
 
 def _aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool) -> tuple[torch.Size, Tensors]:

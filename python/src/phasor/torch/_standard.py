@@ -13,7 +13,8 @@ from phasor._rotary import RotaryTable
 from phasor.torch._attention import attention
 from phasor.torch._causal_bias import corner_of, visible_keys
 from phasor.torch._devices import has_kernels
-from phasor.torch._rotations import Tensors, rotate_plainly
+from phasor.torch._plain import rotate_plainly
+from phasor.torch._rotations import Tensors
 
 
 class StandardAttentionWithRoPE(nn.Module):
@@ -143,6 +144,8 @@ def _plainly(
     """In plain torch: by its own fused attention, unless weights are wanted."""
     if tables is not None:
         q, k = (rotate_plainly(x, table.cos, table.sin, "adjacent") for x, table in zip((q, k), tables))
+    if mask is not None and mask.dtype is not torch.bool:
+        mask = mask.to(q.dtype)
     if not return_weights:
         return nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout), None
     scores = q @ k.mT / math.sqrt(q.shape[-1])

@@ -10,7 +10,17 @@ from phasor import _phasor
 from phasor._errors import with_argument_names
 from phasor._numbers import real
 from phasor._rotary import RotaryTable
-from phasor.torch._inputs import autocast, check_memory, check_tensors, empty_float32, empty_like, empty_output
+from phasor.torch import _plain
+from phasor.torch._devices import warn_of_float64
+from phasor.torch._inputs import (
+    autocast,
+    check_memory,
+    check_tensors,
+    empty_float32,
+    empty_like,
+    empty_output,
+    with_channels,
+)
 from phasor.torch._learned import LearnedGradients, fake_gradients, only_wanted
 from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import FLOATING, LEARNED, SCHEMA, Options, Saved, pack, with_contiguous_rows
@@ -197,11 +207,12 @@ def w2_attention(
     Returns (out_mu, out_log_sigma), [B, H, T, E] each: the weighted means of v_mu and v_log_sigma; then lse and weights
     where asked for.
     """
-    check_tensors(q_mu=q_mu, k_mu=k_mu, v_mu=v_mu)
-    check_tensors(q_log_sigma=q_log_sigma, k_log_sigma=k_log_sigma, v_log_sigma=v_log_sigma)
-    streams: Tensors = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
+    means, logs = {"q_mu": q_mu, "k_mu": k_mu, "v_mu": v_mu}, (q_log_sigma, k_log_sigma, v_log_sigma)
+    wide = check_tensors(**means, q_log_sigma=q_log_sigma, k_log_sigma=k_log_sigma, v_log_sigma=v_log_sigma)
+    streams: Tensors = (*means.values(), *logs)
     if torch.is_autocast_enabled("cpu"):
         streams = autocast(*streams)
+        wide = False
     options = pack(
         (q_mu.shape[2], k_mu.shape[2]),
         scale=scale,
@@ -220,11 +231,20 @@ def w2_attention(
         sinks=sinks,
         dropout=dropout,
         seed=seed,
+        wide=wide,
     )
-    forward = _forward if torch.compiler.is_compiling() else _forward_autograd  # a shorter way to the same
-    out_mu, out_log_sigma, lse, weights = forward(
-        *streams, _temperature(tau), real(eps, "eps"), return_lse, return_weights, *options
-    )
+    temperature, eps = _temperature(tau), real(eps, "eps")
+    if wide or q_mu.shape[1] == k_mu.shape[1] == 0:  # the kernels have at least one head
+        if wide:
+            warn_of_float64()
+        out_mu, out_log_sigma, lse, weights = _plain.w2_attention(streams, temperature, eps, options)
+    else:
+        forward = _forward if torch.compiler.is_compiling() else _forward_autograd  # a shorter way to the same
+        out_mu, out_log_sigma, lse, weights = forward(
+            *with_channels(*streams), temperature, eps, return_lse, return_weights, *options
+        )
+        if v_mu.shape[3] == 0:
+            out_mu, out_log_sigma = out_mu[..., :0], out_log_sigma[..., :0]
     asked = ((lse,) if return_lse else ()) + ((weights,) if return_weights else ())
     return (out_mu, out_log_sigma, *asked)
 
