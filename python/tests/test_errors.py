@@ -62,7 +62,7 @@ CASES = [
     ({"cumulative_lengths": [0, 3]}, ValueError, "cumulative_lengths: given with q of shape"),
     ({"cumulative_lengths": "ab", "alibi_slopes": normal(H)}, TypeError, "cumulative_lengths: 'ab', expected a list"),
     ({"mask": np.ones((T, S), np.float64)}, TypeError, "mask: float64, expected float32"),
-    ({"mask": np.ones(S, bool)}, ValueError, "mask: shape [5], expected 2 to 4 dimensions"),
+    ({"mask": np.ones(S + 1, bool)}, ValueError, "mask: shape [1, 1, 1, 6]"),
     ({"mask": np.ones((T, S + 1), bool)}, ValueError, "mask: shape [1, 1, 3, 6]"),
     ({"key_bias": normal(S + 1)}, ValueError, "key_bias: shape [1, 1, 6]"),
     ({"relative_bias": normal(H, 4)}, ValueError, "relative_bias: shape [4, 4], expected [H, 2 n + 1]"),
