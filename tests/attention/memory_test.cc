@@ -4,12 +4,7 @@
 
 #include "phasor/attention/attention.h"
 #include "phasor/core/random.h"
-
-#if defined(__has_feature)
-#define PHASOR_HAS_FEATURE(x) __has_feature(x)
-#else
-#define PHASOR_HAS_FEATURE(x) 0
-#endif
+#include "support/sanitized.h"
 
 namespace phasor {
 namespace {
@@ -23,8 +18,7 @@ std::int64_t peak_mebibytes() {
 // The weights of these queries and keys would fill 34 GB. The eight tensors that the caller has are 512 MiB. A window
 // keeps the test short; what is allocated does not depend on it.
 TEST(Memory, ForwardAndBackwardOf32768TokensStayWithinAGibibyte) {
-  if (PHASOR_HAS_FEATURE(address_sanitizer) || PHASOR_HAS_FEATURE(thread_sanitizer))
-    GTEST_SKIP() << "sanitizers keep memory of their own";
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep memory of their own";
   const Shape<4> shape{1, 8, 32768, 64};
   Tensor<float, 4> q(shape), k(shape), v(shape), out(shape), grad_out(shape), grad_q(shape), grad_k(shape),
       grad_v(shape);

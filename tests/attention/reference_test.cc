@@ -3,6 +3,7 @@
 
 #include "attention/random_case.h"
 #include "reference/attention_backward.h"
+#include "support/seeds.h"
 
 namespace phasor::reference {
 namespace {
@@ -89,7 +90,10 @@ Case small_case(std::uint32_t seed) {
 }
 
 TEST(AttentionReference, BackwardIsTheDerivativeOfForward) {
-  for (std::uint32_t seed = 0; seed < 80; seed++) expect_backward_is_derivative(small_case(seed));
+  for (const std::uint32_t seed : seeds({.count = 80})) {
+    SCOPED_TRACE(repeat_seed(seed));
+    expect_backward_is_derivative(small_case(seed));
+  }
 }
 
 // What the options mean, on numbers small enough to work out by hand.

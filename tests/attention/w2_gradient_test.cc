@@ -5,6 +5,7 @@
 #include "attention/w2_case.h"
 #include "phasor/core/parallel.h"
 #include "support/every_target.h"
+#include "support/seeds.h"
 
 namespace phasor {
 namespace {
@@ -145,7 +146,8 @@ void check_case(const W2Case& c) {
 }
 
 TEST(W2Gradient, EqualsCentralDifferences) {
-  for (std::uint32_t seed = 1; seed <= 200; seed++) {
+  for (const std::uint32_t seed : seeds({.first = 1, .count = 200})) {
+    SCOPED_TRACE(repeat_seed(seed));
     W2Case c = random_w2_case(seed, 400);
     c.mask_is_expanded = false;
     const std::int64_t variables = c.batch * (c.heads * c.queries + c.groups * c.keys) * (c.width + c.value_width);
@@ -183,7 +185,8 @@ TEST(W2Gradient, EveryOptionAtOnce) {
 }
 
 TEST(W2Gradient, SameBitsForAnyNumberOfThreads) {
-  for (std::uint32_t seed = 1; seed <= 40; seed++) {
+  for (const std::uint32_t seed : seeds({.first = 1, .count = 40})) {
+    SCOPED_TRACE(repeat_seed(seed));
     const W2Case c = random_w2_case(seed, 200'000);
     const W2Inputs<float> inputs(c);
     W2Outputs<float> outputs(c);
@@ -253,7 +256,8 @@ void expect_rounded(std::uint32_t seed) {
 }
 
 TEST(W2Gradient, SixteenBitsAreFloatRounded) {
-  for (std::uint32_t seed = 1; seed <= 60; seed++) {
+  for (const std::uint32_t seed : seeds({.first = 1, .count = 60})) {
+    SCOPED_TRACE(repeat_seed(seed));
     expect_rounded<bf16>(seed);
     expect_rounded<f16>(seed);
   }

@@ -10,6 +10,7 @@
 #include "attention/w2_case.h"
 #include "phasor/core/parallel.h"
 #include "support/every_target.h"
+#include "support/seeds.h"
 
 namespace phasor {
 namespace {
@@ -106,7 +107,8 @@ void check_case(const W2Case& c) {
 
 template <class T>
 void check_cases(std::uint32_t first) {
-  for (std::uint32_t seed = first; seed < first + 150; seed++) {
+  for (const std::uint32_t seed : seeds({.first = first, .count = 150})) {
+    SCOPED_TRACE(repeat_seed(seed));
     const W2Case c = random_w2_case(seed, 100'000);
     std::ostringstream text;
     text << c << " tau " << c.tau;

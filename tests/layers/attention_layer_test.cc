@@ -6,6 +6,7 @@
 
 #include "layers/check_gradients.h"
 #include "phasor/position/rope.h"
+#include "support/seeds.h"
 
 namespace phasor {
 namespace {
@@ -223,8 +224,8 @@ TEST(AttentionLayer, Dropout) {
 
 // Sizes and options at random, each case by a seed of its own.
 TEST(AttentionLayer, RandomCases) {
-  for (std::uint64_t seed = 0; seed < 40; seed++) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (const std::uint32_t seed : seeds({.count = 40})) {
+    SCOPED_TRACE(repeat_seed(seed));
     std::uint64_t drawn = 0;
     const Philox random(seed, 9);
     const auto pick = [&](std::int64_t low, std::int64_t high) {

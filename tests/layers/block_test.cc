@@ -5,6 +5,7 @@
 #include <set>
 
 #include "layers/streams_check.h"
+#include "support/seeds.h"
 
 namespace phasor {
 namespace {
@@ -70,8 +71,8 @@ TYPED_TEST(Blocks, PaddingMask) {
 
 // Sizes and options at random, each case by a seed of its own.
 TYPED_TEST(Blocks, RandomCases) {
-  for (std::uint64_t seed = 0; seed < 16; seed++) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (const std::uint32_t seed : seeds({.count = 16})) {
+    SCOPED_TRACE(repeat_seed(seed));
     std::uint64_t drawn = 0;
     const Philox random(seed, 9);
     const auto pick = [&](std::int64_t low, std::int64_t high) {

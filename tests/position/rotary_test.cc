@@ -11,6 +11,7 @@
 #include "reference/rope.h"
 #include "support/every_target.h"
 #include "support/expect_error.h"
+#include "support/seeds.h"
 
 namespace phasor {
 namespace {
@@ -144,16 +145,18 @@ void expect_equals_reference(const Case& c, std::uint64_t seed) {
 }
 
 template <class T>
-void expect_random_cases_equal_reference(unsigned seed) {
-  on_every_target([seed] {
+void expect_random_cases_equal_reference(std::uint32_t first) {
+  for (const std::uint32_t seed : seeds({.first = first, .count = 120})) {
+    SCOPED_TRACE(repeat_seed(seed));
     std::mt19937 random(seed);
-    for (int i = 0; i < 120; i++) expect_equals_reference<T>(random_case(random), seed + static_cast<unsigned>(i));
-  });
+    const Case c = random_case(random);
+    on_every_target([&] { expect_equals_reference<T>(c, seed); });
+  }
 }
 
-TEST(Rotary, FloatEqualsReference) { expect_random_cases_equal_reference<float>(1); }
-TEST(Rotary, Bf16EqualsReference) { expect_random_cases_equal_reference<bf16>(2); }
-TEST(Rotary, F16EqualsReference) { expect_random_cases_equal_reference<f16>(3); }
+TEST(Rotary, FloatEqualsReference) { expect_random_cases_equal_reference<float>(1000); }
+TEST(Rotary, Bf16EqualsReference) { expect_random_cases_equal_reference<bf16>(2000); }
+TEST(Rotary, F16EqualsReference) { expect_random_cases_equal_reference<f16>(3000); }
 
 TEST(Rotary, SameBitsForAnyThreadCount) {
   const Shape<4> shape{2, 17, 197, 64};

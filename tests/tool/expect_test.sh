@@ -18,9 +18,9 @@ crashes() { bash -c 'echo done; kill -SEGV $$'; }
 
 expect 0 -- true
 expect 2 'length: -4' 'expected 1' -- says 2 'length: -4, expected 1 or more'
-expect 139 done -- crashes
+expect 139 'done' -- crashes
 fails 'code 1, expected 0' 0 -- false
 fails 'code 0, expected 2' 2 'right words' -- says 0 'right words'
 fails 'no line with: width' 2 'length' 'width' -- says 2 'length: -4'
-fails 'code 139, expected 0' 0 done -- crashes
-fails 'code 139, expected 2' 2 done -- crashes
+fails 'code 139, expected 0' 0 'done' -- crashes
+fails 'code 139, expected 2' 2 'done' -- crashes
