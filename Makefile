@@ -1,5 +1,8 @@
 # The front door. Each target first sees to the packages it needs (scripts/packages), then does its work.
 FUZZ_SECONDS ?= 30
+# Steps of each training of the demo; empty: as many as the tool itself takes.
+DEMO_STEPS ?=
+DEMO := build/demo$(if $(DEMO_STEPS),-of-$(DEMO_STEPS)-steps)
 REPORT ?= build/demo/report.html
 FUZZED := rope_config safetensors
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
@@ -23,7 +26,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-torch test-page pictures python bench bench-peers lint goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-page pictures python bench bench-peers lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -33,9 +36,10 @@ demo: ## Build the tool, check its numbers (verify), train a small model with ea
 	@scripts/packages test
 	@$(call build,release,tools/phasor/phasor)
 	build/release/tools/phasor/phasor verify
-	build/release/tools/phasor/phasor compare --out build/demo
+	build/release/tools/phasor/phasor compare $(if $(DEMO_STEPS),--steps $(DEMO_STEPS)) --out $(DEMO)
+	@test -s $(DEMO)/report.html || { echo "$(DEMO)/report.html was not written"; exit 1; }
 
-test: $(PYTHON_VENV)/made ## Build everything and run all tests
+test: $(PYTHON_VENV)/made ## Build everything and run all tests, random ones with today's window of seeds
 	@scripts/packages test
 	@$(call configure_python,release)
 	@$(call check,release)
@@ -49,10 +53,19 @@ test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.to
 	@$(call install_python,$(TORCH_VENV)/bin/python)
 	$(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch
 
+test-all: ## Everything that CI does and more, at full size: all seeds, night-sized tests, clang, all files (hours)
+	PHASOR_NIGHT=1 $(MAKE) test test-torch test-page sanitize clang demo
+	PHASOR_NIGHT=1 $(MAKE) fuzz FUZZ_SECONDS=1200
+	CCACHE_DISABLE=1 $(MAKE) python
+	$(MAKE) lint-all
+
+# The compiler and its flags are those of the release build, so that ccache has the library already.
 python: ## Install the Python package into a fresh environment, as a user does, and import it
 	@scripts/packages python
-	rm -rf build/fresh-venv && python3 -m venv build/fresh-venv
-	build/fresh-venv/bin/pip install --quiet --config-settings=build-dir=build/wheel .
+	rm -rf build/fresh-venv build/wheel && python3 -m venv build/fresh-venv
+	build/fresh-venv/bin/pip install --quiet --config-settings=build-dir=build/wheel \
+	  --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ \
+	  --config-settings=cmake.define.PHASOR_WARNINGS_AS_ERRORS=ON .
 	cd build && fresh-venv/bin/python -c "import phasor; print('phasor', phasor.__version__)"
 
 # What the Python package and its tests need, without torch.
@@ -99,10 +112,15 @@ bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downl
 	@$(call install_python,$(PEERS_VENV)/bin/python)
 	$(PEERS_VENV)/bin/python benchmarks/peers/transformers_llama.py --write
 
-lint: $(PYTHON_VENV)/made ## Check format, static analysis, types, scripts and links
+lint: $(PYTHON_VENV)/made ## Check format, static analysis of changed files, types, scripts and links
 	@scripts/packages lint
 	@$(call configure_python,release)
 	@scripts/lint
+
+lint-all: $(PYTHON_VENV)/made ## The same, with static analysis of all files
+	@scripts/packages lint
+	@$(call configure_python,release)
+	@scripts/lint --all
 
 sanitize: ## Run the tests under the address, undefined-behaviour and thread sanitizers
 	@scripts/packages sanitize
