@@ -1,36 +1,22 @@
-// All public headers.
+// Every public header of the parts that are there: with phasor::attention those of core, position and attention, with
+// phasor::phasor all.
 #pragma once
 
-#include "phasor/attention/attention.h"
-#include "phasor/attention/kv_cache.h"
-#include "phasor/attention/w2.h"
 #include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/dtype.h"
+#include "phasor/core/folder_lock.h"
+#include "phasor/core/folder_snapshot.h"
+#include "phasor/core/input.h"
 #include "phasor/core/mapped_file.h"
+#include "phasor/core/memory.h"
 #include "phasor/core/parallel.h"
 #include "phasor/core/random.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/core/tensor.h"
-#include "phasor/layers/attention_layer.h"
-#include "phasor/layers/block.h"
-#include "phasor/layers/dropout.h"
-#include "phasor/layers/embedding.h"
-#include "phasor/layers/feed_forward.h"
-#include "phasor/layers/layer_cache.h"
-#include "phasor/layers/linear.h"
-#include "phasor/layers/loss.h"
-#include "phasor/layers/norm.h"
-#include "phasor/layers/positions.h"
-#include "phasor/layers/streams.h"
-#include "phasor/layers/w2_attention_layer.h"
-#include "phasor/layers/w2_feed_forward.h"
-#include "phasor/layers/weight.h"
-#include "phasor/layers/workspace.h"
-#include "phasor/models/decoder.h"
-#include "phasor/models/decoder_json.h"
-#include "phasor/models/generate.h"
-#include "phasor/models/safetensors.h"
+#include "phasor/version.h"
+
+#if __has_include("phasor/position/plan.h")
 #include "phasor/position/alibi.h"
 #include "phasor/position/encoding.h"
 #include "phasor/position/forms.h"
@@ -42,6 +28,43 @@
 #include "phasor/position/rope.h"
 #include "phasor/position/rotary.h"
 #include "phasor/position/sinusoidal.h"
+#endif
+
+#if __has_include("phasor/attention/attention.h")
+#include "phasor/attention/attention.h"
+#include "phasor/attention/kv_cache.h"
+#include "phasor/attention/sigma.h"
+#include "phasor/attention/w2.h"
+#endif
+
+#if __has_include("phasor/layers/block.h")
+#include "phasor/layers/attention_layer.h"
+#include "phasor/layers/attention_projections.h"
+#include "phasor/layers/block.h"
+#include "phasor/layers/dropout.h"
+#include "phasor/layers/embedding.h"
+#include "phasor/layers/feed_forward.h"
+#include "phasor/layers/into.h"
+#include "phasor/layers/layer_cache.h"
+#include "phasor/layers/linear.h"
+#include "phasor/layers/loss.h"
+#include "phasor/layers/norm.h"
+#include "phasor/layers/positions.h"
+#include "phasor/layers/streams.h"
+#include "phasor/layers/w2_attention_layer.h"
+#include "phasor/layers/w2_feed_forward.h"
+#include "phasor/layers/weight.h"
+#include "phasor/layers/workspace.h"
+#endif
+
+#if __has_include("phasor/models/decoder.h")
+#include "phasor/models/decoder.h"
+#include "phasor/models/decoder_json.h"
+#include "phasor/models/generate.h"
+#include "phasor/models/safetensors.h"
+#endif
+
+#if __has_include("phasor/training/trainer.h")
 #include "phasor/training/checkpoint.h"
 #include "phasor/training/dataset.h"
 #include "phasor/training/evaluation.h"
@@ -49,4 +72,4 @@
 #include "phasor/training/schedule.h"
 #include "phasor/training/settings.h"
 #include "phasor/training/trainer.h"
-#include "phasor/version.h"
+#endif

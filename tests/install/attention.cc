@@ -1,4 +1,5 @@
-#include <phasor/attention/attention.h>
+// The header of everything, with what phasor::attention has.
+#include <phasor/phasor.h>
 
 #include <algorithm>
 #include <cstdio>
