@@ -1,4 +1,4 @@
-// Decoding with a grouped attention layer as Qwen3 has it: new tokens are turned at their positions and appended, and
+// Decoding with a grouped attention layer as Qwen3 has it: new tokens are rotated at their positions and appended, and
 // the result equals that of the whole sequence at once.
 #include <phasor/phasor.h>
 

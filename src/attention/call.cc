@@ -104,7 +104,7 @@ void check_rotation(const char* function, const char* name, const RotaryView& ta
   PHASOR_CHECK((table.cos.shape[0] == 1 || table.cos.shape[0] == x.shape[0]) && table.cos.shape[1] >= x.shape[2],
                function, name, ": shape ", shape_text(table.cos.shape), ", expected 1 or ", x.shape[0],
                " sequences of at least ", x.shape[2], " tokens as ", letter, " of shape ", shape_text(x.shape), " has");
-  PHASOR_CHECK(2 * table.pairs() <= x.shape[3], function, name, ": turns ", 2 * table.pairs(),
+  PHASOR_CHECK(2 * table.pairs() <= x.shape[3], function, name, ": rotates ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as ", letter, " of shape ", shape_text(x.shape), " has");
 }
 

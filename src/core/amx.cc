@@ -98,7 +98,7 @@ PHASOR_AMX void PackTiles(const Lines& low, const Lines& high, bool transposes, 
 
 }  // namespace
 
-// An operand whose memory runs the other way than its tiles is transposed.
+// An operand whose memory order differs from that of its tiles is transposed.
 void pack_unit(const Operand& x, TileRows rows, std::byte* to) {
   const bool along_steps = x.step_stride == 1;
   const bool transposes = along_steps != (rows == TileRows::indices);
@@ -151,7 +151,7 @@ PHASOR_AMX_INLINE void AddProduct() {
   _tile_dpbf16ps(3, 5, 7);
 }
 
-// Two rows of the square that comes next: it is loaded, or at least stored, at once.
+// Prefetches two rows of the next square, which is loaded, or at least stored, as a whole.
 PHASOR_AMX_INLINE void FetchRows(const float* c, std::int64_t stride) {
   for (const float* row : {c, c + stride})
     for (const float* line : {row, row + kSide}) __builtin_prefetch(line, 1, 2);
@@ -184,7 +184,7 @@ PHASOR_AMX void multiply_units(const std::byte* a, const std::byte* b, std::int6
 
 namespace {
 
-// In memory that the compiler does not know: g++ takes these instructions to read and write the first bytes alone.
+// In memory that the compiler cannot track: g++ assumes that these instructions access only the first bytes.
 PHASOR_AMX void Configure(std::uint8_t* before) {
   static constexpr TileConfiguration kTiles;
   _tile_storeconfig(before);

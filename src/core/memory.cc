@@ -16,8 +16,8 @@ std::align_val_t alignment_of(std::size_t bytes) { return std::align_val_t{bytes
 void* allocate_memory(std::size_t bytes) {
   void* memory = ::operator new(bytes, alignment_of(bytes));
 #ifdef MADV_HUGEPAGE
-  // A wish: a system that has none left, or is set to give none, gives small pages. The last, partly used one is left
-  // out, so that memory in use is what was asked for.
+  // A hint: without free huge pages, or with huge pages disabled, the system uses small ones. The last, partly used
+  // page is not requested, so that memory use equals the size.
   if (bytes >= kHugePage) (void)madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   return memory;

@@ -1,4 +1,4 @@
-// JSON that comes from strangers, parsed strictly: text that is not JSON, nests too deep or repeats a key is refused.
+// JSON from unknown sources, parsed strictly: text that is not JSON, nests too deep or repeats a key is refused.
 #pragma once
 
 #include <algorithm>

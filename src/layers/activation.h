@@ -1,5 +1,5 @@
 // Activations of feed-forward layers over contiguous arrays, in one pass forward and one backward. Values are right to
-// a few ulps, those that vanish to 2^-100.
+// a few ulps; values that vanish are right to 2^-100.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace phasor::detail {
 // act = silu(gate) * up, where silu(g) = g / (1 + e^-g). act may be gate or up itself.
 void swiglu(const float* gate, const float* up, float* act, std::int64_t count);
 
-// From the gradient of act: those of gate and up. act is made again and takes the place of its gradient, since the
-// gradient of the next matrix needs it.
+// The gradients of gate and up from that of act. act is recomputed and overwrites its gradient, because the gradient of
+// the next matrix needs it.
 struct SwiGluGradient {
   const float *gate = nullptr, *up = nullptr;
   float* grad_act_to_act = nullptr;

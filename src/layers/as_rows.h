@@ -1,11 +1,11 @@
-// Tensors as rows: what linear layers and norms see of [B, T, C] and [B, T, H, D].
+// [B, T, C] and [B, T, H, D] tensors as rows, for linear layers and norms.
 #pragma once
 
 #include "phasor/core/tensor.h"
 
 namespace phasor::detail {
 
-// [B, T, C] as [B * T, C]: sequences lie one behind the other, rows at any distance.
+// [B, T, C] as [B * T, C]: sequences follow each other in memory; the stride of rows is free.
 template <class T>
 TensorView<T, 2> as_rows(const char* layer, const char* name, const TensorView<T, 3>& x) {
   PHASOR_CHECK(

@@ -21,7 +21,7 @@ TensorView<T, 4> by_heads(const TensorView<T, 4>& x) {
 
 }  // namespace
 
-// Where the parts of a forward pass lie: in Saved, or in the workspace.
+// The tensors of a forward pass: in Saved, or in the workspace.
 struct AttentionLayer::Activations {
   TensorView<float, 4> q, k, v, normed_q, normed_k, heads;
 

@@ -1,4 +1,4 @@
-// Rows of C numbers: what most layers take and give.
+// Checks of [N, C] tensors, the inputs and results of most layers.
 #pragma once
 
 #include <cstdint>

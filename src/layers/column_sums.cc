@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-// Eight rows at once, as a tree: eight streams that hardware prefetches, and an eighth of the roundings in a row.
+// Eight rows at once, as a tree: eight streams for the hardware prefetcher, and an eighth of the successive roundings.
 void AddColumnStripe(const float* HWY_RESTRICT x, int64_t stride, int64_t rows, int64_t columns,
                      float* HWY_RESTRICT sums) {
   constexpr int64_t kTogether = 8;

@@ -1,4 +1,4 @@
-// Sums over rows: gradients of what all rows share, such as a bias.
+// Sums over rows: gradients of values that all rows share, such as a bias.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace phasor::detail {
 
-// Columns of one task: their sums stay in the first-level cache while all rows pass.
+// Columns per task: their sums stay in the first-level cache during the pass over all rows.
 constexpr std::int64_t kColumnStripe = 256;
 
 // sums[c] += the sum of x(n, c) over n, for x [N, C] with contiguous rows. The order of summation depends on N alone.

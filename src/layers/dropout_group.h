@@ -1,4 +1,4 @@
-// How elements get their random numbers, and what the kernel of dropout is given.
+// How elements get their random numbers, and the input of the dropout kernel.
 #pragma once
 
 #include <cstdint>

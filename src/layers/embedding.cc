@@ -47,7 +47,7 @@ void Embedding::forward(TensorView<const std::int32_t, 2> tokens, TensorView<flo
   });
 }
 
-// A task has some channels of all tokens, so each sum is made in one order.
+// A task has some channels of all tokens, so the order of each sum is fixed.
 void Embedding::backward(TensorView<const std::int32_t, 2> tokens, TensorView<const float, 3> grad_y) {
   check(tokens, "grad_y", grad_y);
   constexpr std::int64_t kStripe = 128;

@@ -18,7 +18,7 @@ void check_forward(const char* layer, const TensorView<const float, 2>& x, const
   detail::check_rows(layer, "y", y, x.shape[0], channels);
 }
 
-// `made` is what forward made of x and saved beside it.
+// `made` is the result of forward that was saved together with x.
 void check_backward(const char* layer, const TensorView<const float, 2>& x, const Shape<2>& made,
                     const TensorView<const float, 2>& grad_y, const TensorView<float, 2>& grad_x, std::int64_t channels,
                     std::int64_t hidden) {

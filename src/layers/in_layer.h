@@ -1,4 +1,4 @@
-// Errors of what a layer calls, with the layer's name before them: "[AttentionLayer] [attention_forward] mask: ...".
+// Adds the name of the layer to errors of functions that it calls: "[AttentionLayer] [attention_forward] mask: ...".
 #pragma once
 
 #include <stdexcept>

@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-// NaN may be passed over: it comes back in the sum.
+// NaN may be skipped here: it appears again in the sum.
 HWY_INLINE float LargestOf(const float* x, size_t count) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);

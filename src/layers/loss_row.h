@@ -1,4 +1,4 @@
-// What the kernel of cross-entropy is given: one row.
+// Input of the cross-entropy kernel: one row.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace phasor::detail {
 
 struct LossRow {
   const float* logits = nullptr;
-  float* gradient = nullptr;  // null when not asked for
+  float* gradient = nullptr;  // null if not requested
   std::int64_t classes = 0, target = 0;
   float scale = 0;  // of the gradient: 1 / counted rows
 };

@@ -10,27 +10,27 @@
 namespace phasor::detail {
 namespace {
 
-// Blocks of c, a task each: rows in tiles, columns in whole panels. How c is cut does not change its bits, only how the
-// depth is.
+// Blocks of c, one task each: rows in tiles, columns in whole panels. The bits of c depend only on how the depth is
+// split, not on the blocks.
 constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
-// Where a task packs its rows of a, it makes fewer, and then as many columns as leave enough tasks for all threads.
+// A task that packs its rows of a has fewer rows, and as many columns as leave enough tasks for all threads.
 constexpr std::int64_t kTasksOfAThread = 5;
-// Few rows are cut finer, since then the time is that of reading b.
+// Products with few rows are split finer: their time is that of reading b.
 constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
-// Products smaller than this in one dimension do not pay for making floats into tiles.
+// For products smaller than this in one dimension, splitting floats into tiles costs more than it gains.
 constexpr std::int64_t kLeastOfTiles = 64;
 // Products this small are not worth waking a thread.
 constexpr std::int64_t kSmall = std::int64_t{1} << 17;
 
-// Floats of b that are packed at once, in whole parts of the depth. Where b is a batch, stored for a gradient of
-// weights, no more than one: it is large, and what is packed should still be in cache when used.
+// Floats of b that are packed at once, in whole slices of the depth. For weight gradients, pack one depth slice at a
+// time: b is a batch, so it is large, and packed data should still be in cache when it is used.
 constexpr std::int64_t kSharedFloats = std::int64_t{1} << 20;
-// Steps that one task packs.
+// Depth steps that one task packs.
 constexpr std::int64_t kPackedSteps = 64;
 
 std::int64_t parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 
-// The size of as many parts as there would be with the given one, made more alike: a multiple of the unit.
+// Block size, a multiple of the unit, that gives ceil(count / part) nearly equal blocks.
 std::int64_t even_part(std::int64_t count, std::int64_t part, std::int64_t unit) {
   return parts(parts(count, parts(count, part)), unit) * unit;
 }
@@ -47,7 +47,7 @@ void check_operands(const MatmulJob& job) {
                "strides: none is 1, expected contiguous rows or columns, and contiguous rows of the result");
 }
 
-// Sums of nothing. The operands may have no memory then, not even an address to count from.
+// A depth of 0. The operands may have no memory then, not even an address.
 void add_bias_only(const MatmulJob& job) {
   for (std::int64_t i = 0; i < job.c.shape[0]; i++)
     for (std::int64_t j = 0; j < job.c.shape[1]; j++)
@@ -93,20 +93,20 @@ class PackedProduct {
   }
 
  private:
-  // Calls body with at most so many steps at a time, in order.
+  // Calls body with at most this many steps at a time, in order.
   template <class Body>
   static void for_each_part(const MatmulSteps& steps, std::int64_t most, const Body& body) {
     for (std::int64_t done = 0; done < steps.count; done += most)
       body(MatmulSteps{steps.first + done, std::min(most, steps.count - done)});
   }
 
-  // Memory for so many rows or columns, in units of that size.
+  // Memory for this many rows or columns, in units of that size.
   float* take(Arena& arena, std::int64_t count, std::int64_t unit, std::int64_t steps) const {
     const std::int64_t elements = parts(count, unit) * unit * parts(steps, kernels_.steps) * kernels_.steps;
     return arena.take(static_cast<std::size_t>(parts(elements * kernels_.bytes, sizeof(float))));
   }
 
-  // Memory is read as it lies: some steps of all columns, or all steps of some columns.
+  // Memory is read in its own order: some steps of all columns, or all steps of some columns.
   PackedOperand pack_b(const MatmulPart& whole) const {
     const auto [first, columns, steps] = whole;
     const std::int64_t unit = kernels_.columns;

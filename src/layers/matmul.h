@@ -2,7 +2,7 @@
 // the shapes alone, never on threads.
 //
 // Why not a BLAS: Debian's OpenBLAS reached half to two thirds of the FMA peak with AVX-512 where this reaches more
-// (docs/performance.md), threads itself with other bits, and would be a library more to install.
+// (docs/performance.md). Its bits depend on its number of threads, and it would be one more library to install.
 #pragma once
 
 #include <span>

@@ -15,7 +15,7 @@ std::byte* unit_at(const PackedOperand& packed, std::int64_t index, std::int64_t
   return reinterpret_cast<std::byte*>(packed.data) + (unit * amx::units(packed.steps.count) + steps) * kUnitBytes;
 }
 
-// x is a whole operand. Memory is read as it lies.
+// x is a whole operand. Memory is read in its own order.
 void pack(const amx::Operand& x, amx::TileRows rows, const MatmulPart& part, const PackedOperand& packed) {
   const auto pack_unit = [&](std::int64_t i, std::int64_t k) {
     const std::int64_t index = part.first + i, step = part.steps.first + k;
@@ -57,7 +57,7 @@ class SquareOfC {
                   ? c_ + (block.first_row - row) * stride_ + kUnit
                   : c_ + kUnit * stride_) {}
 
-  // In place, unless its edge is cut or its start a sum.
+  // In place, unless the square is cut by an edge or starts with the bias.
   void multiply(const std::byte* a, const std::byte* b, std::int64_t steps) const {
     if (rows_ < kUnit || columns_ < kUnit || (adds_ && bias_))
       multiply_in_buffer(a, b, steps);

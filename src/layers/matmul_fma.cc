@@ -28,7 +28,7 @@ HWY_INLINE void CopyToPanel(const float* HWY_RESTRICT from, size_t count, float*
   }
 }
 
-// In parts that stay in the first-level cache: a panel is written by lanes, in several passes.
+// In parts that fit in the first-level cache, because a panel is written in several passes, lane by lane.
 HWY_INLINE void TransposeToPanel(const float* from, size_t stride, size_t steps, size_t count, float* panel) {
   constexpr size_t kPart = 64;
   const bool whole = count == kPanel && steps % kSquare == 0;
@@ -74,9 +74,8 @@ HWY_INLINE void CopyFew(const float* HWY_RESTRICT from, size_t count, float* HWY
 #endif
 }
 
-// A part of a that is stored by columns, its rows from the first of a tile on. A few steps at a time, so that lines of
-// the tiles are written whole; those after them are fetched meanwhile, since they lie too far apart for the processor
-// to guess.
+// A part of a that is stored by columns, from the first row of a tile. A few steps at a time, so that whole cache lines
+// of the tiles are written. The next lines are prefetched: they are too far apart for the hardware prefetcher.
 void PackTiles(const detail::MatmulJob& job, const detail::MatmulPart& part, const detail::PackedOperand& to) {
   constexpr int64_t kFew = 8;
   const auto tile_rows = static_cast<int64_t>(kTileRows);
@@ -102,8 +101,8 @@ HWY_INLINE void FetchRow(const float* c) {
   for (size_t v = 0; v < kVectors; v++) __builtin_prefetch(c + v * kLanes, 0, 2);
 }
 
-// tile += a b, while the tile that comes next, which may be none, is asked for: it is loaded and stored at once. A row
-// at a time, since a core waits for some ten lines at once, and b needs them too.
+// tile += a b, while the next tile, if any, is prefetched, because it is loaded and stored at once. One row at a time:
+// a core has about ten outstanding lines, and b needs some of them.
 template <size_t R, class A>
 HWY_INLINE void AccumulateAndFetch(Tile<R, kVectors>& tile, size_t steps, const A& a, const float* HWY_RESTRICT panel,
                                    const float* next, size_t stride) {
@@ -161,7 +160,7 @@ HWY_INLINE void MultiplyPanel(const detail::MatmulJob& job, const detail::Matmul
   });
 }
 
-// Adds so many steps of the depth to a block of c.
+// Adds this many steps of the depth to a block of c.
 void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulBlock& block, const detail::MatmulSteps& steps,
                    const detail::PackedOperand& a, const detail::PackedOperand& b) {
   const auto a_stride = static_cast<size_t>(job.a.strides[0]), a_steps = static_cast<size_t>(a.steps.count);
@@ -180,7 +179,7 @@ void MultiplyBlock(const detail::MatmulJob& job, const detail::MatmulBlock& bloc
   }
 }
 
-// Few rows of a, as in decoding, and columns of b contiguous: dot products that read b once, where it lies.
+// Few rows of a, as in decoding, and contiguous columns of b: dot products that read b once, in place.
 template <size_t M, size_t N>
 HWY_INLINE void DotTile(const float* HWY_RESTRICT a, size_t a_stride, const float* HWY_RESTRICT b, size_t b_stride,
                         size_t depth, float* HWY_RESTRICT sums) {

@@ -1,4 +1,4 @@
-// How products are cut into parts, and the functions that make them with one set of instructions.
+// How products are split into parts, and the functions that compute the parts with one instruction set.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,7 @@ struct MatmulBlock {
   std::int64_t first_row = 0, rows = 0, first_column = 0, columns = 0;
 };
 
-// Steps of the depth. A block of c is summed so many at a time, in order: what it needs of a and b stays in the
-// second-level cache.
+// Steps of the depth that are summed at a time, in order: the parts of a and b then fit in the second-level cache.
 struct MatmulSteps {
   std::int64_t first = 0, count = 0;
 };
@@ -33,7 +32,7 @@ struct MatmulPart {
   MatmulSteps steps = {};
 };
 
-// Rows of a or columns of b, in units that the kernel takes at once: [unit][steps][rows or columns of the unit].
+// Rows of a or columns of b, in units that the kernel processes at once: [unit][steps][rows or columns of the unit].
 struct PackedOperand {
   float* data = nullptr;   // none: read in place
   std::int64_t first = 0;  // row or column, the first of a unit
@@ -54,15 +53,15 @@ struct MatmulKernels {
   std::int64_t rows = 0, columns = 0;  // of a unit
   std::int64_t steps = 1;              // that are packed together, with zeros beyond the last
   std::int64_t bytes = sizeof(float);  // of an element that is packed
-  // Otherwise only an a that is stored by columns is packed: these, if a power of two apart, would fall into the same
-  // few sets of the cache.
+  // Otherwise only an a that is stored by columns is packed: columns that are a power of two apart would share a few
+  // cache sets.
   bool always_packs_rows = false;
   std::int64_t packed_rows = 96;  // by a task at once
 
   // Parts begin with a unit.
   void (*pack_rows)(const MatmulJob&, const MatmulPart&, const PackedOperand&) = nullptr;
   void (*pack_columns)(const MatmulJob&, const MatmulPart&, const PackedOperand&) = nullptr;
-  // Adds some steps of the depth to a block of c. The first write it, if the job says so, and add the bias.
+  // Adds some steps of the depth to a block of c. The first call adds the bias, and overwrites c if the job says so.
   void (*multiply_block)(const MatmulJob&, const MatmulBlock&, const MatmulSteps&, const PackedOperand& a,
                          const PackedOperand& b) = nullptr;
   // All steps, nothing packed, for a stored by rows and b by columns.

@@ -123,7 +123,7 @@ namespace {
 
 constexpr const char *kRmsNorm = "RmsNorm", *kLayerNorm = "LayerNorm";
 
-// Rows of a task: enough work for a thread, and few enough tasks that their sums of gradients are small beside x.
+// Rows per task: enough work for a thread, and few enough tasks that their gradient sums are small compared with x.
 std::int64_t rows_of_task(std::int64_t channels) { return std::max<std::int64_t>(32, (1 << 15) / channels); }
 
 Weight ones(const char* layer, std::int64_t channels) {

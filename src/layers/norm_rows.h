@@ -1,4 +1,4 @@
-// What the kernels of norms are given: some rows, and what all rows share.
+// Input of the norm kernels: some rows, and the values that all rows share.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct NormForward {
   const T* x = nullptr;
   T* y = nullptr;
   std::int64_t x_stride = 0, y_stride = 0, rows = 0;
-  float* mean = nullptr;  // of each row; null when not asked for
+  float* mean = nullptr;  // of each row; null if not requested
   float* inverse = nullptr;
 };
 

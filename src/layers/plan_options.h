@@ -1,5 +1,4 @@
-// What a plan makes of a call's options, and where the gradient of its bias goes: the same for dot-product and
-// Wasserstein-2 layers.
+// How a plan sets the options of a call, and the gradient of its bias: shared by dot-product and Wasserstein-2 layers.
 #pragma once
 
 #include "phasor/layers/layer_cache.h"
@@ -8,24 +7,25 @@
 
 namespace phasor::detail {
 
-// Rotations and bias of the plan. Options that a plan decides must be free.
+// The options with rotations and bias of the plan. The caller must not have set them.
 AttentionOptions with_plan(const char* layer, AttentionOptions options, const PositionPlan& plan);
 
-// Memory for the gradient of the plan's bias, when there is one and it is wanted; and its way into the plan's gradient,
-// which is made, as zeros, when it is not there.
+// Memory for the gradient of the plan's bias, if there is a bias and its gradient is requested. The second function
+// adds it to the plan's gradient, which is created as zeros if it is absent.
 TensorView<float, 2> bias_gradient(const PositionPlan& plan, const PlanGradient* gradient, Workspace& workspace);
 void add_bias_gradient(const char* layer, TensorView<const float, 2> bias_gradient, PlanGradient* gradient);
 
-// Decoding. Keys are turned when they come, by the rotation of the new tokens, or when they are read, by that of all.
+// Decoding. Keys are rotated when they are appended, by the table of the new tokens, or when they are read, by the
+// table of all tokens.
 struct CacheRotation {
   std::optional<RotaryView> of_new_keys{}, of_all_keys{};
 };
 CacheRotation cache_rotation(const char* layer, CachedKeys keys, const PositionPlan& plan);
 
-// Where queries stand and how many keys there are is the cache's.
+// The cache sets positions of queries and numbers of keys.
 void check_decode_options(const char* layer, const AttentionOptions& options);
 
-// Attends to a cache that `tokens` were just added to. When that fails they are forgotten: nothing has changed.
+// Attends to a cache to which `tokens` were just appended. If that throws, they are removed again.
 template <class Attend>
 void or_forget(LayerCache& cache, std::int64_t tokens, const Attend& attend) {
   try {

@@ -1,4 +1,4 @@
-// Work on rows or elements that do not depend on each other, cut into tasks by shape alone.
+// Work on independent rows or elements, split into tasks by shape alone.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace phasor::detail {
 
-// About as many elements are worth a task.
+// Elements of a task: enough work for a thread.
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;
 
-// Calls work(first, count) for parts of rows 0 .. rows - 1 of so many columns.
+// Calls work(first, count) for parts of rows 0 .. rows - 1 with this number of columns.
 template <class Work>
 void for_each_rows(std::int64_t rows, std::int64_t columns, const Work& work) {
   const std::int64_t part = std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, columns));

@@ -27,7 +27,7 @@ W2Streams<T> by_heads(const TensorView<T, 4>& mean, const TensorView<T, 4>& spre
 
 }  // namespace
 
-// Where the parts of a forward pass lie: in Saved, or in the workspace.
+// The tensors of a forward pass: in Saved, or in the workspace.
 struct W2AttentionLayer::Activations {
   StreamHeads mean, log_variance;
 
@@ -173,7 +173,7 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, cons
   const W2Streams<const float> k = to.k(), v = to.v();
   detail::in_layer(kLayer, [&] {
     means.append(k.mean, v.mean, rotation.of_new_keys);
-    spreads.append(k.spread, v.spread);  // of the same lengths and shapes: it fails only if the line above has
+    spreads.append(k.spread, v.spread);  // same lengths and shapes: it throws only if the line above does
   });
   std::vector<std::int64_t> offsets;
   for (const std::int64_t length : means.lengths()) offsets.push_back(length - x.mean.shape[1]);

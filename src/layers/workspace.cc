@@ -8,7 +8,8 @@ constexpr std::int64_t kLeast = std::int64_t{1} << 18;  // floats of a block
 
 }  // namespace
 
-// A line of distance follows each piece, so that pieces of a power of two do not start at the same place of a page.
+// One cache line of padding follows each piece, so that pieces with a power-of-two size do not start at the same page
+// offset.
 float* Workspace::take_floats(std::int64_t count) {
   const std::int64_t whole = (count + kLine - 1) / kLine * kLine + kLine;
   while (block_ < blocks_.size() && used_ + whole > blocks_[block_].size()) block_++, used_ = 0;
@@ -21,7 +22,7 @@ float* Workspace::take_floats(std::int64_t count) {
   return memory;
 }
 
-// When everything is free, blocks that had to be added are made one, large enough for all.
+// When everything is free, blocks that were added are merged into one that is large enough for all.
 void Workspace::return_to(std::size_t block, std::int64_t used) {
   block_ = block;
   used_ = used;

@@ -12,7 +12,7 @@
 
 namespace phasor {
 
-inline constexpr const char* kConfigReader = "read_rope_config";  // who complains
+inline constexpr const char* kConfigReader = "read_rope_config";  // the name in errors
 
 // The value of a key; nullptr when the key is missing or null.
 const Json* find(const Json& object, std::string_view key);

@@ -81,7 +81,7 @@ Tensor<float, 2> rotation_matrix(const RotaryView& table, std::int64_t b, std::i
   PHASOR_CHECK(b >= 0 && b < table.cos.shape[0] && t >= 0 && t < table.cos.shape[1], "rotation_matrix", "row: (", b,
                ", ", t, "), expected within a table of shape ", shape_text(table.cos.shape));
   PHASOR_CHECK(head_dim >= 2 * table.pairs(), "rotation_matrix", "head_dim: ", head_dim, ", expected at least ",
-               2 * table.pairs(), ", which the table turns");
+               2 * table.pairs(), ", which the table rotates");
   Tensor<float, 2> matrix({head_dim, head_dim});
   for (std::int64_t c = 2 * table.pairs(); c < head_dim; c++) matrix(c, c) = 1.0f;
   for (std::int64_t i = 0; i < table.pairs(); i++) {

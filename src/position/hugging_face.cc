@@ -60,7 +60,7 @@ class Reader {
     return *text;
   }
 
-  // A model type we have no rule for must at least say that it rotates; the rest is assumed, aloud.
+  // A model type we have no rule for must at least say that it rotates; the rest is assumed, with a note.
   void read_as_unknown() {
     static constexpr ModelRule kUnknown{.model_type = ""};
     const bool rotates = std::ranges::any_of(std::array{"rope_theta", "rope_scaling", "rope_parameters"},
@@ -329,7 +329,7 @@ class Reader {
       if (!known.contains(key)) note(key, ": not used by type ", scaling.type);
   }
 
-  // Flat settings: the config's own value wins over that beside the type; else the length the model was made for.
+  // Flat settings: the config's own value has priority over the one next to the type; else the trained length.
   void read_original_length(std::string_view layer_type, RopeConfig& rope) {
     constexpr std::string_view kKey = "original_max_position_embeddings";
     auto& length = rope.scaling.original_max_position_embeddings;

@@ -62,7 +62,7 @@ PositionPlan learned_lower(const EncodingConfig& config, ParameterValues values,
   return plan;
 }
 
-// d table[row] += d add[b, t] of every token that stands at row.
+// d table[row] += d add[b, t] of every token at position `row`.
 void learned_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
                       const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
   const auto& learned = config.as<LearnedConfig>();

@@ -49,7 +49,7 @@ PositionPlan rope_lower(const EncodingConfig& config, ParameterValues, const Pla
   const auto& rope = config.as<RopeConfig>();
   PHASOR_CHECK(rope.head_dim == placement.shape.head_dim, "rope", "head_dim: ", rope.head_dim,
                ", expected the model's ", placement.shape.head_dim);
-  // Queries and keys must turn by the same frequencies: the length is that of both.
+  // Queries and keys must rotate by the same frequencies: the length is that of both.
   std::int64_t length = context_length(placement.queries);
   if (placement.keys) length = std::max(length, context_length(*placement.keys));
   PositionPlan plan;

@@ -159,7 +159,7 @@ struct Yarn {
   static std::pair<double, double> blended_pairs(const RopeConfig& config) {
     const RopeScaling& scaling = config.scaling;
     const auto channels = static_cast<double>(rotated_channels(config));
-    // The pair that turns `rotations` times over the original length.
+    // The pair that makes `rotations` revolutions over the original length.
     const auto pair_of = [&](double rotations) {
       return channels * std::log(original_length(config) / (rotations * 2.0 * std::numbers::pi)) /
              (2.0 * std::log(config.theta));
@@ -265,8 +265,8 @@ struct Proportional : Default {
   }
 };
 
-// Not a scaling, but computed alike: the plain spectrum of half the channels for each axis, or one spectrum dealt out
-// to both.
+// Not a scaling, but computed in the same way: the plain spectrum of half the channels for each axis, or one spectrum
+// divided between both.
 struct TwoAxes : Default {
   template <class Real>
   static std::vector<Real> inv_freq(const RopeConfig& config, std::int64_t) {
@@ -340,7 +340,7 @@ constexpr std::array<RopeType, 8> kTypes{{
      Dynamic::check,
      frequencies<Dynamic>},
     {"yarn",
-     "w (ramp/factor + 1-ramp), ramp over the pairs that turn beta_fast .. beta_slow times in L0; cos, sin "
+     "w (ramp/factor + 1-ramp), ramp over the pairs that rotate beta_fast .. beta_slow times in L0; cos, sin "
      "times 0.1 ln(factor) + 1",
      "Peng et al. 2023, arXiv 2309.00071", true, kYarn, kYarnOptional, Yarn::check, frequencies<Yarn>},
     {"longrope",

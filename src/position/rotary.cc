@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-// Pairs as they lie next to each other in memory: even channels into a, odd ones into b.
+// Adjacent pairs in memory: even channels into a, odd ones into b.
 template <class D, class V>
 HWY_INLINE void LoadPairs(D d, const float* from, V& a, V& b) {
   hn::LoadInterleaved2(d, from, a, b);
@@ -171,7 +171,7 @@ void check_rotary(const TensorView<const T, 4>& x, const RotaryView& table, cons
                " sequences, expected 1 or ", x.shape[0], " as x of shape ", shape_text(x.shape), " has");
   PHASOR_CHECK(table.cos.shape[1] >= x.shape[2], kName, "table: ", table.cos.shape[1], " tokens, expected at least ",
                x.shape[2], " as x of shape ", shape_text(x.shape), " has");
-  PHASOR_CHECK(2 * table.pairs() <= x.shape[3], kName, "table: turns ", 2 * table.pairs(),
+  PHASOR_CHECK(2 * table.pairs() <= x.shape[3], kName, "table: rotates ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as x of shape ", shape_text(x.shape), " has");
   if (x.size() == 0) return;
   bool same = x.data == out.data;
@@ -243,7 +243,7 @@ void rotate_all(const TensorView<const T, 4>& x, const RotaryView& table, const 
                  });
   };
   const std::int64_t tasks = x.shape[0] * token_tiles * head_tiles;
-  constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what a thread turns while another wakes up
+  constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what one thread rotates while another wakes up
   if (x.size() < kWorthThreads) {
     for (std::int64_t i = 0; i < tasks; i++) task(i);
   } else {

@@ -13,7 +13,7 @@ struct RotaryBlock {
   std::int64_t x_head, x_token, out_head, out_token, cos_token, sin_token;  // strides
   std::int64_t heads, tokens, pairs, channels;
   std::int64_t prefetch;   // how far ahead on x, in elements
-  std::uint32_t sin_sign;  // 0x80000000 turns backwards
+  std::uint32_t sin_sign;  // 0x80000000 rotates backwards
 };
 
 }  // namespace phasor

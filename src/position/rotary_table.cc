@@ -11,7 +11,7 @@
 namespace phasor {
 namespace {
 
-// Which axis turns each pair.
+// The axis of each pair.
 std::vector<std::int64_t> axis_of_pair(const RopeConfig& config, std::int64_t pairs) {
   std::vector<std::int64_t> axes(static_cast<std::size_t>(pairs), 0);
   const auto& sections = config.sections;

@@ -6,7 +6,7 @@
 
 namespace phasor {
 
-// Reads one setting. null is as good as not given, where transformers takes it so.
+// Reads one setting. null means "not given" where transformers treats it so.
 void read_scaling_key(const RopeKey& key, const Json& value, RopeScaling& scaling);
 
 }  // namespace phasor

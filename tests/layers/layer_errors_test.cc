@@ -116,7 +116,7 @@ TEST(LayerErrors, OptionsAndPlans) {
   const Tensor<float, 3> x({2, 7, 21});
   Tensor<float, 3> y({2, 7, 21});
   EXPECT_ERROR(odd.forward({.query = x.view()}, rotation, {}, y.view(), nullptr, l.workspace), "[AttentionLayer]",
-               "rotate_q: turns 8 channels", "at most 7");
+               "rotate_q: rotates 8 channels", "at most 7");
 }
 
 TEST(LayerErrors, Backward) {

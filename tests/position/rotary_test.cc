@@ -193,7 +193,7 @@ TEST(Rotary, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(apply_rotary(from, view(table), other.view()), "[apply_rotary]", "out: shape [2, 3, 5, 6]",
                "expected [2, 3, 5, 8]");
   EXPECT_ERROR(apply_rotary(from, view(short_table), out.view()), "table: 4 tokens", "at least 5");
-  EXPECT_ERROR(apply_rotary(from, view(wide), out.view()), "turns 10 channels", "at most 8");
+  EXPECT_ERROR(apply_rotary(from, view(wide), out.view()), "rotates 10 channels", "at most 8");
   EXPECT_ERROR(apply_rotary(from, view(batches), out.view()), "3 sequences", "1 or 2");
   EXPECT_ERROR(apply_rotary(from, RotaryView(table.view(), sin.view(), Pairing::half), out.view()), "cos of shape",
                "sin of shape [1, 5, 3]");

@@ -31,8 +31,8 @@ struct Window {
   constexpr Window(std::int64_t to_the_left, std::int64_t to_the_right) : left(to_the_left), right(to_the_right) {}
 };
 
-// Each weight is dropped with probability `rate`, the others grow by 1 / (1 - rate). Whether weight (b, h, i, j) is
-// dropped depends on the seed and these four numbers only, so the backward pass meets the same ones.
+// Each weight is dropped with probability `rate`; the others are multiplied by 1 / (1 - rate). Whether weight
+// (b, h, i, j) is dropped depends only on the seed and these four numbers, so the backward pass drops the same ones.
 struct Dropout {
   double rate = 0.0;  // in [0, 1)
   std::uint64_t seed = 0;
@@ -43,16 +43,16 @@ struct Dropout {
 struct AttentionOptions {
   std::optional<double> scale{};  // 1/sqrt(D) when not given
 
-  // Where queries stand: query i of sequence b at p = query_offsets[b] + i. One number for all, one for each
-  // sequence, or none: then S - T, so that the last query stands at the last key.
+  // Positions of queries: query i of sequence b is at p = query_offsets[b] + i. One number for all sequences, one for
+  // each, or none: then S - T, so that the last query is at the position of the last key.
   SpanInput<std::int64_t> query_offsets{};
   bool causal = false;  // a query at p sees the keys j <= p
   Window window{};
-  SpanInput<std::int64_t> key_lengths{};  // for each sequence: it has only these first keys; moves no diagonal
+  SpanInput<std::int64_t> key_lengths{};  // for each sequence, how many of its keys count; changes no position
 
   // Ragged batches: B = 1, and sequence s has the queries query_starts[s] .. query_starts[s + 1] - 1 and the keys
   // key_starts[s] .. key_starts[s + 1] - 1 (cumulative lengths, one more than there are sequences). Offsets, lengths,
-  // causal and window then count within each sequence.
+  // causal and window then apply within each sequence.
   SpanInput<std::int64_t> query_starts{}, key_starts{};
 
   // Masks [B or 1, H or 1, T or 1, S or 1]: true where the query may see the key; a number added to the score.
@@ -63,7 +63,7 @@ struct AttentionOptions {
   std::optional<RelativeBiasView> relative_bias{};   // [H, span] by distance j - p: ALiBi, T5, learned relative
   std::optional<RotaryView> rotate_q{}, rotate_k{};  // rows are tokens: row i rotates q_i, row j rotates k_j
   double softcap = 0.0;                              // c > 0: scores become c tanh(score / c)
-  SpanInput<float> sinks{};                          // [H]: a score that takes its share of the softmax, with value 0
+  SpanInput<float> sinks{};                          // [H]: one more score in each softmax, with value 0
   Dropout dropout{};
 };
 
@@ -83,7 +83,7 @@ struct AttentionResult {
   TensorView<const float, 3> grad_lse{};  // optional
 };
 
-// Gradients of the loss, written over what was there; those without data are not computed, except q, k and v.
+// Gradients of the loss. They overwrite what was there. Those without data are not computed; q, k and v are required.
 template <Element T>
 struct AttentionGradients {
   TensorView<T, 4> q{}, k{}, v{};

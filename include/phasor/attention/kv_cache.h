@@ -1,4 +1,4 @@
-// Keys and values of the tokens that a model has read and written so far, so that a new token costs one pass over them.
+// Keys and values of all tokens so far, so that a new token costs one pass over them.
 //
 //   KvCache<bf16> cache({.batch = 1, .key_heads = 8, .capacity = 4096, .channels = 128});
 //   cache.append(k, v, table);                              // table: the rotations of the new tokens
@@ -21,10 +21,10 @@
 namespace phasor {
 
 enum class CachedKeys {
-  rotated,  // each key is turned once, when it is appended
-  // Keys are kept as they come, and turned whenever they are read: options.rotate_k then has a row for every token of
+  rotated,  // each key is rotated once, when it is appended
+  // Keys are stored unrotated, and rotated whenever they are read: options.rotate_k then has a row for every token of
   // the cache. This is for dynamic NTK and LongRoPE, whose angles change for all tokens when the text grows: keys
-  // turned for an earlier length would no longer fit the queries.
+  // rotated for an earlier length would no longer match the queries.
   unrotated,
 };
 
@@ -42,20 +42,20 @@ using KvRows = std::variant<TensorView<const float, 4>, TensorView<const bf16, 4
 template <Element T>
 class KvCache {
  public:
-  // All memory is taken here: batch * key_heads * capacity * (D + E) elements.
+  // All memory is allocated here: batch * key_heads * capacity * (D + E) elements.
   explicit KvCache(const KvCacheConfig& config);
 
   // Adds tokens: k [B, G, n, D] and v [B, G, n, E], counts[b] <= n of sequence b (all n when no counts are given). Row
-  // i of the rotation (for all sequences, or one of B) turns new token i. Numbers are rounded once, after they are
-  // turned. When a sequence has no room left, the error says so and nothing has changed.
+  // i of the rotation (for all sequences, or one of B) rotates new token i. Numbers are rounded once, after the
+  // rotation. If a sequence has no room left, the call throws and changes nothing.
   void append(const KvRows& k, const KvRows& v, const std::optional<RotaryView>& rotation = {},
               std::span<const std::int64_t> counts = {});
 
-  // Forgets the tokens of sequence b from `length` on, or everything.
+  // Removes the tokens of sequence b from `length` on, or all tokens of all sequences.
   void truncate(std::int64_t b, std::int64_t length);
   void clear();
 
-  // [B, G, S, D] and [B, G, S, E] with S the longest length; rows of a shorter sequence past its length mean nothing.
+  // [B, G, S, D] and [B, G, S, E] with S the longest length; rows of a shorter sequence past its length are undefined.
   // Valid until the next change.
   TensorView<const T, 4> keys() const& { return keys_.view().slice(2, 0, longest()); }
   TensorView<const T, 4> values() const& { return values_.view().slice(2, 0, longest()); }
@@ -76,9 +76,9 @@ extern template class KvCache<float>;
 extern template class KvCache<bf16>;
 extern template class KvCache<f16>;
 
-// Attention to the tokens of a cache, the new ones included: append them first. Where the options say nothing of
-// key_lengths and query_offsets, they follow the lengths: the last of T queries stands at the last token of its
-// sequence. Queries and results may be float beside a cache of 16 bits.
+// Attention to the tokens of a cache, the new ones included: append them first. If the options do not give key_lengths
+// and query_offsets, they follow from the lengths: the last of T queries is at the last token of its sequence. Queries
+// and results may be float with a cache of 16 bits.
 template <Element T>
 void attention_forward(TensorView<const float, 4> q, const KvCache<T>& cache, const AttentionOutput<float>& output,
                        const AttentionOptions& options = {});

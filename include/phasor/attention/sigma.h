@@ -1,5 +1,5 @@
-// Standard deviations of log variances, sigma = exp(l / 2), and the way of gradients back. Tensors [B, H, T, D] with
-// contiguous rows; arithmetic is float.
+// Standard deviations of log variances, sigma = exp(l / 2), and their gradients. Tensors [B, H, T, D] with contiguous
+// rows; arithmetic is float.
 #pragma once
 
 #include "phasor/core/dtype.h"

@@ -3,11 +3,11 @@
 //
 //   score(i, j) = -(|R q_mean_i - R k_mean_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + epsilon)
 //
-// with epsilon 1e-6 and R the rotation of the means (options.rotate_q, rotate_k); sigma is not turned. options.scale,
-// here 1 unless given, multiplies it; softcap, biases, masks, sinks and dropout follow as with dot products.
+// with epsilon 1e-6 and R the rotation of the means (options.rotate_q, rotate_k); sigma is not rotated. options.scale,
+// here 1 unless given, multiplies the score; softcap, biases, masks, sinks and dropout follow as with dot products.
 // Row-constant terms cancel in the softmax, so this is dot-product attention on the streams side by side, with a key
-// bias: the same kernel, O(S) memory. The mean key (that of a sample) is subtracted from q and k first, which changes
-// no distance and keeps digits (docs/numerics.md).
+// bias: the same kernel, O(S) memory. The mean of a sample of keys is subtracted from q and k first, which changes no
+// distance and reduces rounding errors (docs/numerics.md).
 #pragma once
 
 #include "phasor/attention/attention.h"
@@ -16,7 +16,7 @@ namespace phasor {
 
 constexpr double kTauEpsilon = 1e-6;
 
-// What divides the squared distance: |tau| + epsilon. A number alone is tau.
+// The squared distance is divided by |tau| + epsilon. A number alone is tau.
 struct W2Temperature {
   double tau = 1.0;
   double epsilon = kTauEpsilon;
@@ -24,8 +24,8 @@ struct W2Temperature {
   constexpr W2Temperature(double temperature, double added = kTauEpsilon) : tau(temperature), epsilon(added) {}
 };
 
-// Two streams of the same shape: mean and whatever is to be averaged beside it (the log of the variance, in the W2
-// transformer).
+// Two streams of the same shape: the mean and a second value that is averaged with the same weights (the log of the
+// variance, in the W2 transformer).
 template <class T, class Spread = T>
 struct W2Streams {
   TensorView<T, 4> mean{};

@@ -1,4 +1,4 @@
-// One way to refuse bad input: std::invalid_argument with the text
+// All bad input is refused in one way: std::invalid_argument with the text
 //   [function] name: what was given, what was expected
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace phasor {
 
-// A shape as people write it, [2, 8, 64], for use in messages.
+// A shape as text, [2, 8, 64], for messages.
 template <std::size_t Rank>
 struct ShapeText {
   const std::array<std::int64_t, Rank>& shape;
@@ -30,7 +30,7 @@ ShapeText<Rank> shape_text(const std::array<std::int64_t, Rank>& shape) {
   return {shape};
 }
 
-// Numbers with as few digits as tell them apart from their neighbours: 0.7, not 0.69999999999999996.
+// The shortest digits that identify a number: 0.7, not 0.69999999999999996.
 inline void append(std::ostringstream& text, double value) {
   char digits[32];
   text << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
@@ -50,7 +50,7 @@ template <class... Parts>
 
 }  // namespace phasor
 
-// The message is put together only when the condition does not hold.
+// The message is made only if the condition is false.
 #define PHASOR_CHECK(condition, function, ...) \
   do {                                         \
     if (!(condition)) [[unlikely]]             \

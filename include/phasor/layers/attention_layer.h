@@ -4,8 +4,8 @@
 //   layer.forward({.query = x}, plan, {.causal = true}, y, &saved, workspace);
 //   layer.backward(saved, grad_y, {.query = grad_x}, &plan_gradient, workspace);
 //
-// Positions come in as a plan, whatever encoding made it; scale, rotation and relative bias of the options are the
-// plan's. Masks, lengths, window and softcap are the caller's.
+// Positions are given as a plan, whatever encoding made it. The plan sets scale, rotation and relative bias of the
+// options; the caller sets masks, lengths, window and softcap.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct AttentionLayerConfig {
   bool attention_bias = false;           // biases of the projections
   bool qk_norm = false;                  // RmsNorm of each head of q and k, before the rotation
   double rms_norm_eps = 1e-6;
-  double dropout = 0.0;  // of weights, while training: calls that save
+  double dropout = 0.0;  // of attention weights, only in calls that save (training)
 };
 
 class AttentionLayer {

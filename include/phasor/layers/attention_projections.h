@@ -10,19 +10,19 @@
 
 namespace phasor {
 
-// Heads of an attention layer. What is 0 follows from the others.
+// Heads of an attention layer. Sizes that are 0 follow from the others.
 struct AttentionHeads {
   std::int64_t channels = 0;   // C
   std::int64_t heads = 0;      // H
   std::int64_t key_heads = 0;  // G; 0: as many as heads
   std::int64_t head_dim = 0;   // D; 0: C / H
 
-  // With nothing left to follow. Errors name the layer: C not divisible by H, H not by G, sizes below 1.
+  // With all sizes filled in. Errors name the layer: C not divisible by H, H not by G, sizes below 1.
   AttentionHeads checked(const char* layer) const;
 };
 
-// What an attention layer reads, [B, T, C] and [B, S, C]. Without keys they are the queries (self-attention), without
-// values they are the keys.
+// Inputs of an attention layer, [B, T, C] and [B, S, C]. Without keys, the keys are the queries (self-attention);
+// without values, the values are the keys.
 struct AttentionInputs {
   TensorView<const float, 3> query{}, key{}, value{};
 
@@ -30,8 +30,8 @@ struct AttentionInputs {
   const TensorView<const float, 3>& values() const { return value.data ? value : keys(); }
 };
 
-// Gradients of those inputs, written; those without data are left out. An input that was not given has no gradient of
-// its own: it is part of the gradient of the input it followed.
+// Gradients of those inputs, overwritten; those without data are not computed. An input that was not given has no
+// gradient of its own: it is part of the gradient of the input that replaced it.
 struct AttentionInputGradients {
   TensorView<float, 3> query{}, key{}, value{};
 };

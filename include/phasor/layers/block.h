@@ -2,7 +2,7 @@
 //
 //   h = x + attention(norm(x)),  y = h + feed_forward(norm(h))
 //
-// for each stream, with RmsNorms and SwiGlus of its own; attention is what joins the two streams of W2Block. Both
+// for each stream, with its own RmsNorms and SwiGlus; only attention joins the two streams of W2Block. Both
 // blocks have one interface, so models are written once.
 #pragma once
 

@@ -7,8 +7,8 @@
 namespace phasor {
 
 // y(n, c) = x(n, c) * factor, for [N, C]; y may be x itself. Which elements are dropped depends on the seed and on
-// n * C + c alone, so nothing is stored: the gradient is the same function of the gradient of y. Steps and places of a
-// model that shall drop others take other seeds; attention's own dropout draws other numbers from the same seed.
+// n * C + c alone, so nothing is stored: the gradient is the same function of the gradient of y. Use another seed for
+// each step and each place in a model. Attention's own dropout draws other numbers from the same seed.
 void dropout(const Dropout& settings, TensorView<const float, 2> x, TensorView<float, 2> y);
 
 }  // namespace phasor

@@ -16,8 +16,7 @@ namespace phasor {
 // up and down w1, w3 and w2.
 class SwiGlu {
  public:
-  // Of forward's results only these are kept: act = silu(gate) * up is made again in backward, in the pass that reads
-  // both anyhow.
+  // Only these results of forward are kept. backward recomputes act = silu(gate) * up in a pass that reads both anyway.
   struct Saved {
     TensorView<const float, 2> x{};
     Tensor<float, 2> gate, up;  // [N, hidden]

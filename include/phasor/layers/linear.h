@@ -26,7 +26,7 @@ class Linear {
   Weight& bias() { return bias_; }                                    // of size 0 when there is none
   void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", "bias"
 
-  // x is [N, inputs], y [N, outputs]. Rows may lie apart, as parts of wider ones; y is not in the memory of x.
+  // x is [N, inputs], y [N, outputs]. Rows may be parts of wider rows. y must not share memory with x.
   void forward(TensorView<const float, 2> x, TensorView<float, 2> y) const;
 
   // Adds to the gradients of the weights. grad_x = grad_y W is written or added to; without data it is left out.

@@ -9,7 +9,7 @@
 
 namespace phasor {
 
-// A row with this target is left out.
+// A row with this target is not counted.
 constexpr std::int32_t kIgnoredTarget = -100;
 
 struct CrossEntropy {

@@ -4,7 +4,7 @@
 //   RmsNorm    y = weight * x / rms          (Zhang, Sennrich 2019)
 //   LayerNorm  y = weight * (x - m) / deviation + bias   (Ba, Kiros, Hinton 2016)
 //
-// Rows may lie apart: heads of q and k are normalised as [B * T * H, D].
+// Rows may be parts of wider rows: heads of q and k are normalised as [B * T * H, D].
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace phasor {
 
-// What the gradient of a norm needs: its input, which the caller keeps, and two numbers of each row.
+// What the gradient of a norm needs: its input, which the caller keeps alive, and two numbers per row.
 struct NormSaved {
   TensorView<const float, 2> x{};
   Tensor<float, 1> mean, inverse;  // the mean stays empty in RmsNorm

@@ -1,5 +1,5 @@
 // The residual state of a transformer: [B, T, C], one stream, or two where tokens are Gaussians. The second stream is
-// the log of the VARIANCE, sigma = exp(log_variance / 2), though the W2 transformer's API calls it log_sigma.
+// the log of the VARIANCE, sigma = exp(log_variance / 2). The W2 transformer's API calls it log_sigma.
 #pragma once
 
 #include <type_traits>

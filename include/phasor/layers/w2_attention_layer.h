@@ -1,6 +1,6 @@
 // Wasserstein-2 attention as a layer over two streams: means and log variances. Each stream has projections of its own;
-// one softmax of minus the squared 2-Wasserstein distance weighs both. Means are rotated, log variances never: sigma =
-// exp(log_sigma / 2), since log_sigma is the log of the VARIANCE (the name is the original's).
+// one softmax of minus the squared 2-Wasserstein distance gives the weights of both. Means are rotated, log variances
+// never: sigma = exp(log_sigma / 2), since log_sigma is the log of the VARIANCE (the name is the original's).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct W2AttentionConfig {
   std::int64_t num_attention_heads = 0;
   std::int64_t num_key_value_heads = 0;  // 0: as many as heads
   std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
-  double dropout = 0.0;                  // of weights, while training: calls that save
+  double dropout = 0.0;                  // of attention weights, only in calls that save (training)
 };
 
 class W2AttentionLayer {

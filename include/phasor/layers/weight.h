@@ -1,5 +1,5 @@
-// What training changes: a tensor of floats and the gradient of the loss by it. Layers own their weights and tell their
-// names, dotted paths such as `attention.q_proj.weight`, to optimisers, checkpoints and bindings.
+// A trainable tensor of floats and the gradient of the loss by it. Layers own their weights and list their names,
+// dotted paths such as `attention.q_proj.weight`, for optimisers, checkpoints and bindings.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Weight {
   std::span<const float> value() const { return {value_.data(), static_cast<std::size_t>(size())}; }
   TensorView<const float, 2> matrix() const { return {value_.data(), matrix_shape()}; }  // a vector is one row
 
-  // What backward adds into. It is made, as zeros, when first asked for: inference never has one.
+  // backward adds to it. It is created, as zeros, at first use: inference never has one.
   std::span<float> gradient();
   TensorView<float, 2> gradient_matrix() { return {gradient().data(), matrix_shape()}; }
   void clear_gradient();
@@ -46,7 +46,7 @@ using NamedWeights = std::vector<NamedWeight>;
 // "attention" and "q_proj" make "attention.q_proj"; an empty prefix adds nothing.
 std::string weight_path(std::string_view prefix, std::string_view name);
 
-// How weights begin. Every weight of a model draws from a stream of its own, in the order they are made.
+// Initial values of weights. Every weight of a model draws from its own random stream, in the order of creation.
 enum class Init {
   fan_in,  // uniform within 1/sqrt(inputs): what torch.nn.Linear does
   normal,  // deviation 0.02: what transformers' language models do

@@ -1,5 +1,5 @@
-// Scratch memory of layers. Memory taken within a Scope is free again when the scope ends; after the first step of a
-// training loop nothing is allocated any more.
+// Scratch memory of layers. Memory taken within a Scope is free again when the scope ends. After the first step of a
+// training loop nothing is allocated.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Workspace {
     std::int64_t used_;
   };
 
-  // Contiguous floats of any content, aligned to 64 bytes, valid until the scope around the call ends.
+  // Contiguous floats with undefined content, aligned to 64 bytes, valid until the enclosing scope ends.
   template <std::size_t Rank>
   TensorView<float, static_cast<int>(Rank)> take(const std::array<std::int64_t, Rank>& shape) {
     return {take_floats(element_count(shape)), shape};
@@ -41,7 +41,7 @@ class Workspace {
   std::int64_t used_ = 0;
 };
 
-// Gives `tensor` this shape; memory is allocated, as zeros, only when the shape is another one.
+// Gives `tensor` this shape. Memory is allocated, as zeros, only if the shape differs.
 template <class T, int Rank>
 TensorView<T, Rank> shaped(Tensor<T, Rank>& tensor, const Shape<Rank>& shape) {
   if (tensor.shape() != shape) tensor = Tensor<T, Rank>(shape);

@@ -1,4 +1,4 @@
-// Writing: a decoder reads a prompt and goes on, token by token, with a cache.
+// Generation: a decoder reads a prompt and continues it, token by token, with a cache.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct GenerateOptions {
   CacheStorage storage = CacheStorage::float32;
 };
 
-// The new tokens. on_token, when given, hears each at once, and ends the text by returning false.
+// Returns the new tokens. on_token, if given, is called with each one, and ends the text by returning false.
 std::vector<std::int32_t> generate(const Decoder& model, std::span<const std::int32_t> prompt,
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token = {});

@@ -5,9 +5,9 @@
 //   read_floats(head, values);                       // from F32, BF16, F16 or F64
 //
 // A file is a length (8 bytes, little-endian), a JSON header of that length, and the tensors' bytes. Reading maps the
-// file; bytes are fetched when they are used. It is strict, since files come from strangers: a header that is too long,
-// not JSON or repeats a key, a type that is not known, offsets that are not whole numbers, do not fit the shape,
-// overlap or leave bytes uncovered are std::invalid_argument with the name of the file and the fault.
+// file; bytes are fetched when they are used. Reading is strict, because files come from unknown sources: a header that
+// is too long, not JSON or repeats a key, a type that is not known, offsets that are not whole numbers, do not fit the
+// shape, overlap or leave bytes uncovered are std::invalid_argument with the name of the file and the fault.
 #pragma once
 
 #include <cstddef>

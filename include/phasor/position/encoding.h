@@ -32,7 +32,7 @@ struct ModelShape {
   double embedding_scale = 1.0;    // what token embeddings are multiplied by before positions are added
 };
 
-// Where the tokens stand. Keys stand where the queries do, unless given.
+// Positions of the tokens. Keys have the positions of the queries, unless given.
 struct Placement {
   TensorInput<std::int64_t, 3> queries;                   // [axes, B, T]
   std::optional<TensorInput<std::int64_t, 3>> keys = {};  // [axes, B, S]

@@ -1,5 +1,5 @@
-// RoPE in the forms that papers, courses and other codebases write it. All are made by the one implementation in
-// rope.h; kernels use its compact tables.
+// RoPE in the forms of papers, courses and other code bases. All use the one implementation in rope.h; kernels use its
+// compact tables.
 #pragma once
 
 #include <complex>
@@ -16,7 +16,7 @@ AdjacentTable generate_rope_embeddings(std::int64_t seq_len, std::int64_t head_d
 // LLaMA's complex form for adjacent pairs: entry (t, i) is exp(j t theta^(-2i/dim)), [end, dim/2].
 Tensor<std::complex<float>, 2> precompute_freqs_cis(std::int64_t dim, std::int64_t end, double theta = 10000.0);
 
-// As wide as the rotated channels, [B, T, R], each channel with the angle of its pair.
+// Full-width tables, [B, T, R]: each channel has the angle of its pair.
 struct WideTable {
   Tensor<float, 3> cos, sin;
 };
@@ -35,7 +35,7 @@ Tensor<float, 4> rotate_half(TensorView<const float, 4> x);
 // x cos + rotate_half(x) sin for x [B, H, T, D]. It takes a half-split table only: an adjacent one does not compile.
 Tensor<float, 4> apply_rotary_pos_emb(TensorView<const float, 4> x, const HalfTable& table);
 
-// The block-diagonal matrix [D, D] by which row (b, t) of a table turns a head of D channels.
+// The block-diagonal matrix [D, D] by which row (b, t) of a table rotates a head of D channels.
 Tensor<float, 2> rotation_matrix(const RotaryView& table, std::int64_t b, std::int64_t t, std::int64_t head_dim);
 
 }  // namespace phasor

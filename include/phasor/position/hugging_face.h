@@ -22,7 +22,7 @@
 namespace phasor {
 
 struct LayerRope {
-  std::string layer_type;          // "full_attention", "sliding_attention", ...; "" for all layers alike
+  std::string layer_type;          // "full_attention", "sliding_attention", ...; "" for all layers
   std::optional<RopeConfig> rope;  // nothing: these layers do not rotate (NoPE)
 };
 

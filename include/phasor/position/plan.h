@@ -1,8 +1,8 @@
-// What attention and layers see of a position encoding: tables of numbers, never its name.
+// A position encoding as attention and layers see it: tables of numbers, never its name.
 //
 // Encodings act in three places, so each lowers to one of three primitives:
 //   add     a table added to the token embeddings              (learned, sinusoidal)
-//   rotate  cosines and sines that turn channel pairs of q, k  (RoPE and its scalings)
+//   rotate  cosines and sines that rotate pairs of q and k     (RoPE and its scalings)
 //   bias    a number per head and distance, added to the score (ALiBi, T5 buckets, learned relative)
 #pragma once
 
@@ -83,7 +83,7 @@ struct RelativeBiasView {
 struct PositionPlan {
   std::optional<Tensor<float, 3>> add;  // [B or 1, T, C]
   std::optional<AnyRotaryTable> rotate_q;
-  std::optional<AnyRotaryTable> rotate_k;  // only when keys stand elsewhere than queries
+  std::optional<AnyRotaryTable> rotate_k;  // only if keys have other positions than queries
   std::optional<RelativeBias> bias;
   std::optional<double> score_scale;  // what q.k is multiplied by; 1/sqrt(D) when not given. T5 has 1
 
@@ -110,7 +110,7 @@ class PlanInput {
   std::shared_ptr<const PositionPlan> plan_;
 };
 
-// The gradient of the loss by a plan's tables: what layers add into, and lower_backward reads.
+// The gradient of the loss by a plan's tables: layers add to it, lower_backward reads it.
 struct PlanGradient {
   std::optional<Tensor<float, 3>> add;   // shaped as plan.add
   std::optional<Tensor<float, 2>> bias;  // shaped as plan.bias->table
@@ -119,7 +119,7 @@ struct PlanGradient {
 // Positions may be negative; none may be further than 2^40 from 0, where an angle in double is right to 1e-4.
 void check_positions(const char* function, std::int64_t position);
 
-// Positions first, first + 1, ... of one sequence, [1, 1, T]: what most callers need.
+// Positions first, first + 1, ... of one sequence, [1, 1, T].
 Tensor<std::int64_t, 3> consecutive_positions(std::int64_t count, std::int64_t first = 0);
 
 }  // namespace phasor

@@ -7,7 +7,7 @@
 namespace phasor {
 
 // T5 (Raffel et al. 2019, arXiv 1910.10683): a table [buckets, H]; small distances have a bucket each, larger ones
-// share buckets that widen logarithmically up to max_distance. Scores are not divided by sqrt(D).
+// share buckets that grow logarithmically up to max_distance. Scores are not divided by sqrt(D).
 struct T5Config {
   static constexpr std::string_view kEncoding = "t5";
   std::int64_t buckets = 32;

@@ -32,16 +32,16 @@ struct RopeScaling {
   std::vector<double> short_factor = {}, long_factor = {};            // longrope: one for each pair
 };
 
-// The settings that are given, by name, each as JSON would write it.
+// The settings that are given, by name, each as JSON text.
 std::vector<std::pair<std::string_view, std::string>> given_settings(const RopeScaling& scaling);
 
 // How the pairs of a head share the axes of a position (time, height, width).
 enum class AxisLayout {
   single,       // one axis
-  chunked,      // M-RoPE of Qwen2-VL: consecutive sections of pairs; the frequency index runs on
-  interleaved,  // M-RoPE of Qwen3-VL: axes alternate t h w t h w ..., the rest of the pairs is t
-  axial,        // 2-D, Qwen-VL's vision tower: first half height, second width; the frequency index starts anew
-  alternating,  // 2-D, Pixtral: first half height with the even frequencies, second width with the odd ones
+  chunked,      // M-RoPE of Qwen2-VL: consecutive sections of pairs; the frequency index continues
+  interleaved,  // M-RoPE of Qwen3-VL: axes alternate t h w t h w ..., the other pairs are t
+  axial,        // 2-D, Qwen-VL's vision tower: first half height, second half width; the frequency index restarts
+  alternating,  // 2-D, Pixtral: first half height with the even frequencies, second half width with the odd
 };
 
 enum class Angles {
@@ -65,7 +65,7 @@ struct RopeConfig {
   bool scores_follow_mscale = false;
 };
 
-// Refuses what cannot be meant: odd sizes, NaN, missing or ill-valued settings. The text names the setting.
+// Refuses odd sizes, NaN, and missing or invalid settings. The text names the setting.
 void validate(const RopeConfig& config);
 
 struct RopeFrequencies {
@@ -73,32 +73,32 @@ struct RopeFrequencies {
   double attention_factor = 1.0;  // multiplies cos and sin
 };
 
-// Frequencies for a context of `length` tokens. Only dynamic and longrope look at the length, and nothing is
-// remembered between calls: keys rotated for an earlier, shorter length keep the frequencies of that length.
-// A cache that must stay exact while the context grows holds keys unrotated and rotates them when read.
+// Frequencies for a context of `length` tokens. Only dynamic and longrope depend on the length, and nothing is
+// remembered between calls: keys rotated for an earlier, shorter length keep the frequencies of that length. If the
+// context may outgrow the trained length, cache unrotated keys and rotate them on read.
 RopeFrequencies rope_frequencies(const RopeConfig& config, std::int64_t length = 0);
 
-// How many position axes the layout reads: 1, 2 or 3.
+// The number of position axes that the layout reads: 1, 2 or 3.
 std::int64_t axis_count(const RopeConfig& config);
 
-// What q.k is multiplied by for heads of this size: 1/sqrt(D), times DeepSeek's correction.
+// The score scale for heads of this size: 1/sqrt(D), times DeepSeek's correction.
 double rope_score_scale(const RopeConfig& config, std::int64_t head_dim);
 
-// The table for tokens at `positions` [axes, B, T]. The length that dynamic and longrope look at is the
-// largest position + 1, unless given.
+// The table for tokens at `positions` [axes, B, T]. The length for dynamic and longrope is the largest position + 1,
+// unless it is given.
 AnyRotaryTable rotary_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions,
                             std::optional<std::int64_t> length = std::nullopt);
 
-// The same with the pairing known when compiling; a config of the other pairing is an error.
+// The same with the pairing known at compile time; a config of the other pairing is an error.
 HalfTable half_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions);
 AdjacentTable adjacent_table(const RopeConfig& config, const TensorInput<std::int64_t, 3>& positions);
 
-// One row for each scaling; the readers of configs, the command line and the documentation go by this list.
+// One row for each scaling. The readers of configs, the command line and the documentation use this list.
 struct RopeType {
   std::string_view name;
   std::string_view formula;
   std::string_view source;
-  bool in_hugging_face;  // may stand in a Hugging Face config
+  bool in_hugging_face;  // may appear in a Hugging Face config
   std::span<const std::string_view> required, optional;
   void (*check)(const RopeConfig&);
   RopeFrequencies (*frequencies)(const RopeConfig&, std::int64_t length);

@@ -1,4 +1,4 @@
-// Turning the channel pairs of q and k.
+// Rotation of the channel pairs of q and k.
 #pragma once
 
 #include "phasor/core/dtype.h"
@@ -12,9 +12,10 @@ enum class Rotation {
   transpose,
 };
 
-// out[b,h,t,:] = x[b,h,t,:] with its first 2 * pairs channels turned by row (b, t) of the table; the other channels are
-// copied. x and out are [B, H, T, D] with any outer strides, so [B, T, H, D] memory works through transposed(1, 2). The
-// table has B or 1 sequences and at least T tokens. Arithmetic is float. out may be x itself, not otherwise overlap it.
+// out[b,h,t,:] = x[b,h,t,:] with its first 2 * pairs channels rotated by row (b, t) of the table; the other channels
+// are copied. x and out are [B, H, T, D] with any outer strides, so [B, T, H, D] memory works through transposed(1, 2).
+// The table has B or 1 sequences and at least T tokens. Arithmetic is float. out may be x itself; otherwise the two
+// must not overlap.
 void apply_rotary(TensorView<const float, 4> x, const RotaryView& table, TensorView<float, 4> out,
                   Rotation rotation = Rotation::forward);
 void apply_rotary(TensorView<const bf16, 4> x, const RotaryView& table, TensorView<bf16, 4> out,

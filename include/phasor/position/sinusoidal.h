@@ -1,6 +1,6 @@
 // Sinusoidal absolute positions (Vaswani et al. 2017, arXiv 1706.03762), added to the token embedding:
 //   PE(position, 2i) = sin(position / theta^(2i/C)),   PE(position, 2i + 1) = cos(position / theta^(2i/C))
-// Any length. PE(position + k) is a linear map of PE(position): each (sin, cos) pair turns by k / theta^(2i/C).
+// Any length. PE(position + k) is a linear map of PE(position): each (sin, cos) pair rotates by k / theta^(2i/C).
 #pragma once
 
 #include <cstdint>
