@@ -32,15 +32,6 @@ Streams shaped_streams(Tensor<float, 3>& mean, Tensor<float, 3>& log_variance, c
   return {shaped(mean, shape), gaussian ? shaped(log_variance, shape) : TensorView<float, 3>()};
 }
 
-void scale(const TensorView<float, 3>& x, double factor) {
-  if (factor == 1.0) return;
-  const auto by = static_cast<float>(factor);
-  parallel_for(x.shape[0] * x.shape[1], [&](std::int64_t n) {
-    float* row = &x(n / x.shape[1], n % x.shape[1], 0);
-    for (std::int64_t c = 0; c < x.shape[2]; c++) row[c] *= by;
-  });
-}
-
 // Calls block.forward with the Saved of its own kind, or without.
 struct ForwardBlock {
   const ConstStreams& x;
@@ -161,7 +152,6 @@ AttentionOptions Decoder::attention_options(std::uint64_t dropout_seed, std::siz
 
 void Decoder::embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const {
   embedding_.forward(tokens, x.mean);
-  scale(x.mean, config_.embedding_scale);
   if (log_variance_embedding_) log_variance_embedding_->forward(tokens, x.log_variance);
   add_positions(plan, x.mean);
 }
@@ -226,13 +216,11 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
     std::visit(BackwardBlock{saved.layers[i].block, grad, other, wanted, workspace}, blocks_[i]);
     std::swap(grad, other);
   }
-  if (wanted != nullptr) {
-    add_positions_backward(*saved.plan, grad.mean, grad_plan);
-    backward_positions(placement(saved.positions), grad_plan);
-  }
-  scale(grad.mean, config_.embedding_scale);
   embedding_.backward(saved.tokens.view(), grad.mean);
   if (log_variance_embedding_) log_variance_embedding_->backward(saved.tokens.view(), grad.log_variance);
+  if (wanted == nullptr) return;
+  add_positions_backward(*saved.plan, grad.mean, grad_plan);
+  backward_positions(placement(saved.positions), grad_plan);
 }
 
 void Decoder::backward_positions(const Placement& placement, const PlanGradient& grad_plan) {

@@ -18,8 +18,6 @@ DecoderConfig DecoderConfig::checked() const {
   check_size("num_hidden_layers", c.num_hidden_layers, kMostLayers);
   check_size("num_attention_heads", c.num_attention_heads, kMostWidth);
   check_size("intermediate_size", c.intermediate_size, kMostWidth);
-  PHASOR_CHECK(c.embedding_scale > 0.0 && std::isfinite(c.embedding_scale), kModel,
-               "embedding_scale: ", c.embedding_scale, ", expected more than 0 and finite");
   PHASOR_CHECK(c.rms_norm_eps >= 0.0 && std::isfinite(c.rms_norm_eps), kModel, "rms_norm_eps: ", c.rms_norm_eps,
                ", expected 0 or more, and finite");
   PHASOR_CHECK(c.sliding_window >= 0, kModel, "sliding_window: ", c.sliding_window, ", expected 0 (none) or more");
@@ -33,12 +31,13 @@ DecoderConfig DecoderConfig::checked() const {
 }
 
 ModelShape DecoderConfig::shape() const {
+  constexpr double kEmbeddingDeviation = 0.02;  // of Init::normal, which decoders have
   return {.heads = num_attention_heads,
           .head_dim = head_dim,
           .model_dim = hidden_size,
           .max_length = max_position_embeddings,
           .causal = causal,
-          .embedding_scale = embedding_scale};
+          .embedding_deviation = kEmbeddingDeviation};
 }
 
 double DecoderConfig::matrix_elements() const {

@@ -29,7 +29,6 @@ static void fields(auto& archive, Is<DecoderConfig> auto& of) {
   archive("sliding_window", of.sliding_window);
   archive("causal", of.causal);
   archive("score", of.score);
-  archive.since("embedding_scale", of.embedding_scale, 1.0);
 }
 
 std::string decoder_to_json(const DecoderConfig& config) {

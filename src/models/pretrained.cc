@@ -72,7 +72,7 @@ DecoderConfig read_config(const std::filesystem::path& folder) {
   config.expect(!config.flag("use_sliding_window", false), "use_sliding_window is true, expected false");
   const HuggingFaceRope rope = load_rope_config(folder / "config.json");
   config.expect(rope.layers_without_rope.empty() && rope.layers.size() == 1 && rope.layers[0].rope.has_value(),
-                "layers rotate differently, expected all alike");
+                "layers rotate differently, expected one rotation for all layers");
   const std::int64_t heads = config.integer("num_attention_heads");
   return {.vocab_size = config.integer("vocab_size"),
           .hidden_size = config.integer("hidden_size"),

@@ -88,7 +88,7 @@ constinit const Encoding kLearned{
     .gradient = "table: scatter-add of the embeddings' gradient",
     .defaults = [](const ModelShape& shape) -> EncodingConfig {
       LearnedConfig config{.max_length = shape.max_length};
-      config.initial_deviation *= static_cast<float>(shape.embedding_scale);  // as large as the embeddings
+      if (shape.embedding_deviation) config.initial_deviation = static_cast<float>(*shape.embedding_deviation);
       return config;
     },
     .parameters = learned_parameters,

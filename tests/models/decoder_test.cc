@@ -56,41 +56,6 @@ struct Step {
   }
 };
 
-// Scaled embeddings are the embeddings of another model, whose head is a table of its own: with a power of two, bit for
-// bit. The tied table's gradient is the sum of both, the embedding's multiplied by the scale.
-TEST(EmbeddingScale, IsAModelWithLargerEmbeddings) {
-  constexpr float kScale = 8.0f;
-  for (const Score score : {Score::dot, Score::w2})
-    for (const EncodingConfig& encoding : {EncodingConfig(SinusoidalConfig{}), EncodingConfig(LearnedConfig{32})}) {
-      DecoderConfig config = small_config(encoding, score);
-      config.embedding_scale = kScale;
-      Step scaled(config, 5, Step::grown);
-      config.embedding_scale = 1.0;
-      config.tie_word_embeddings = false;
-      Step plain(config, 5, Step::grown);
-      const auto weight = [](Step& step, const std::string& name) {
-        const NamedWeights all = step.model.weights();
-        return std::ranges::find(all, name, &NamedWeight::name)->weight;
-      };
-      for (const NamedWeight& each : plain.model.weights()) {
-        const bool head = each.name == "head.weight", table = each.name == "embedding.weight";
-        const auto from = weight(scaled, head ? "embedding.weight" : each.name)->value();
-        std::ranges::transform(from, each.weight->value().begin(), [&](float v) { return table ? kScale * v : v; });
-      }
-      EXPECT_EQ(scaled.backward(), plain.backward());
-      EXPECT_TRUE(std::ranges::equal(scaled.logits, plain.logits));
-      const auto tied = weight(scaled, "embedding.weight")->gradient();
-      const auto embedding = weight(plain, "embedding.weight")->gradient(),
-                 head = weight(plain, "head.weight")->gradient();
-      for (std::size_t i = 0; i < tied.size(); i++)
-        ASSERT_NEAR(tied[i], kScale * embedding[i] + head[i], 1e-6 + 1e-5 * std::fabs(tied[i])) << i;
-      for (const NamedWeight& each : plain.model.weights())
-        if (each.name != "embedding.weight" && each.name != "head.weight") {
-          EXPECT_TRUE(std::ranges::equal(each.weight->gradient(), weight(scaled, each.name)->gradient())) << each.name;
-        }
-    }
-}
-
 class EveryModel : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(EveryModel, BeginsNearTheLossOfGuessing) {

@@ -40,8 +40,6 @@ inline std::vector<ModelCase> model_cases() {
     for (const Encoding& row : encodings())
       cases.push_back(
           {std::string(row.name) + (score == Score::w2 ? "_w2" : ""), small_config(row.defaults(shape), score)});
-  cases.push_back({"sinusoidal_scaled", small_config(SinusoidalConfig{}, Score::dot)});
-  cases.back().config.embedding_scale = 4.9;
   return cases;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "phasor/core/random.h"
@@ -174,7 +175,7 @@ TEST(Sinusoidal, IsItsFormula) {
   EXPECT_ERROR(sinusoidal_table(-4, 8), "length: -4");
 }
 
-// PE(p + k) = M_k PE(p) with one M_k for all p: each (sin, cos) pair turns by k w.
+// PE(p + k) = M_k PE(p) with one M_k for all p: each (sin, cos) pair is rotated by k w.
 TEST(Sinusoidal, AShiftIsALinearMap) {
   const Tensor<float, 2> table = sinusoidal_table(2000, 64);
   for (const std::int64_t k : {1, 17, 987})
@@ -185,6 +186,24 @@ TEST(Sinusoidal, AShiftIsALinearMap) {
         ASSERT_NEAR(table(position + k, 2 * i), std::cos(turn) * s + std::sin(turn) * c, 3e-7);
         ASSERT_NEAR(table(position + k, 2 * i + 1), std::cos(turn) * c - std::sin(turn) * s, 3e-7);
       }
+}
+
+// A table that is added begins as large as the embeddings it is added to.
+TEST(AddedTables, BeginAsLargeAsTheEmbeddings) {
+  ModelShape shape = kShape;
+  shape.model_dim = 256;
+  shape.max_length = 512;
+  shape.embedding_deviation = 0.05;
+  const Tensor<std::int64_t, 3> positions = consecutive_positions(512);
+  for (const char* name : {"learned", "sinusoidal"}) {
+    const EncodingConfig config = encoding(name).defaults(shape);
+    const PositionPlan plan = lower_alone(config, {.queries = positions.view(), .shape = shape});
+    const double squares = std::inner_product(plan.add->begin(), plan.add->end(), plan.add->begin(), 0.0);
+    EXPECT_NEAR(std::sqrt(squares / static_cast<double>(plan.add->size())), 0.05, 0.001) << name;
+  }
+  EXPECT_EQ(encoding("sinusoidal").defaults(kShape).as<SinusoidalConfig>().amplitude, 1.0);
+  EXPECT_ERROR(lower_alone(SinusoidalConfig{.amplitude = 0.0}, {.queries = positions.view(), .shape = shape}),
+               "[sinusoidal] amplitude: 0");
 }
 
 // ---- bias ----

@@ -11,6 +11,7 @@
 #include "phasor/models/decoder_json.h"
 #include "phasor/position/alibi.h"
 #include "phasor/position/rope.h"
+#include "phasor/position/sinusoidal.h"
 #include "phasor/training/trainer.h"
 #include "small_model.h"
 #include "support/expect_error.h"
@@ -160,7 +161,7 @@ TEST(Checkpoint, SettingsAreChecked) {
   refused([](TrainSettings& s) { s.clip_norm = -1.0; }, "clip_norm", "-1");
 }
 
-// Two trainings saved by turns in one folder: a reader gets all of one or all of the other. Weights, moments and state
+// Two trainings saved alternately in one folder: a reader gets all of one or all of the other. Weights, moments and state
 // that were opened one by one would be mixed within the first few dozens.
 TEST(Checkpoint, IsReadAsOneWhileItIsReplaced) {
   const TemporaryFolder folder;
@@ -196,16 +197,13 @@ TEST(Checkpoint, IsReadAsOneWhileItIsReplaced) {
   writer.join();
 }
 
-// Files of an earlier version say nothing of embedding_scale, and meant 1.
-TEST(Checkpoint, EarlierConfigsKeepTheirMeaning) {
-  DecoderConfig config = small_config(11);
-  std::string json = decoder_to_json(config);
-  const std::string line = ",\n  \"embedding_scale\": 1.0";
-  ASSERT_NE(json.find(line), std::string::npos);
-  json.erase(json.find(line), line.size());
-  EXPECT_EQ(decoder_from_json(json, "c.json").embedding_scale, 1.0);
-  config.embedding_scale = 5.5;
-  EXPECT_EQ(decoder_from_json(decoder_to_json(config), "c.json").embedding_scale, 5.5);
+// Files of an earlier version say nothing of an amplitude, and meant 1.
+TEST(EncodingJson, EarlierSinusoidalConfigsKeepTheirMeaning) {
+  const auto amplitude = [](const char* json) {
+    return encoding_from_json(json, "c.json").as<SinusoidalConfig>().amplitude;
+  };
+  EXPECT_EQ(amplitude(R"({"name": "sinusoidal", "theta": 10000.0})"), 1.0);
+  EXPECT_EQ(amplitude(R"({"name": "sinusoidal", "theta": 10000.0, "amplitude": 0.5})"), 0.5);
 }
 
 TEST(Dataset, IsMadeFromItsConfig) {

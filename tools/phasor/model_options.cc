@@ -156,23 +156,23 @@ ModelEncoding parse_model_encoding(const char* flag, std::string_view name) {
 
 namespace {
 
-bool adds_table(const DecoderConfig& config) {
+// Positions one token: an encoding that does not fit the model, as rope and an odd number of channels in a head,
+// throws.
+void check_fit(const DecoderConfig& config) {
   const Tensor<std::int64_t, 3> position = consecutive_positions(1);
   std::vector<Tensor<float, 2>> values;
   for (Parameter& parameter : parameters(config.encoding, config.shape())) values.push_back(std::move(parameter.value));
-  return lower(config.encoding, values, {.queries = position.view(), .shape = config.shape()}).add.has_value();
+  lower(config.encoding, values, {.queries = position.view(), .shape = config.shape()});
 }
 
 }  // namespace
 
 DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& model_encoding) try {
-  const Encoding& row = encoding(model_encoding.encoding);
   config.score = model_encoding.score;
-  config.encoding = row.defaults(config.shape());
-  if (adds_table(config)) config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
-  config.encoding = row.defaults(config.shape());
+  config.encoding = encoding(model_encoding.encoding).defaults(config.shape());
+  check_fit(config);
   return config;
-} catch (const std::invalid_argument& error) {  // an odd number of channels in a head, for rope
+} catch (const std::invalid_argument& error) {
   fail("encoding", model_encoding.name, " with --hidden ", config.hidden_size, ", --heads ", config.num_attention_heads,
        ": ", without_function(error.what()));
 }

@@ -47,8 +47,7 @@ struct ModelEncoding {
 };
 ModelEncoding parse_model_encoding(const char* flag, std::string_view name);
 
-// The config with the encoding's defaults for such a model, and the score. Where the encoding adds a table, token
-// embeddings are multiplied by sqrt(hidden), as in the original Transformer, so that neither drowns the other.
+// The config with the encoding's defaults for such a model, and the score.
 DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& encoding);
 
 // A trained model's RoPE, scaled for texts `factor` times as long as those of training. Errors name --rope-scaling.

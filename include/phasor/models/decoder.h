@@ -45,9 +45,6 @@ struct DecoderConfig {
   std::int64_t sliding_window = 0;  // 0: none
   bool causal = true;               // false: an encoder, every token sees all
   Score score = Score::dot;
-  // What token embeddings are multiplied by before positions are added: sqrt(hidden_size) in the original Transformer,
-  // whose table of sines has amplitude 1.
-  double embedding_scale = 1.0;
   EncodingConfig encoding = NoneConfig{};
 
   // Sizes that were 0, filled in; errors name what does not fit.

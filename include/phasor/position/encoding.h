@@ -29,7 +29,9 @@ struct ModelShape {
   std::int64_t model_dim = 64;     // C, the width of token embeddings
   std::int64_t max_length = 2048;  // the longest sequence it is made for
   bool causal = false;             // tokens see none after them
-  double embedding_scale = 1.0;    // what token embeddings are multiplied by before positions are added
+  // Of token embeddings at the beginning of training, where it is known: a table that is added begins as large, so that
+  // neither drowns the other.
+  std::optional<double> embedding_deviation = {};
 };
 
 // Positions of the tokens. Keys have the positions of the queries, unless given.
