@@ -21,7 +21,7 @@ refused '--learning-rates: 0.003 twice, expected it once' --learning-rates 0.003
 refused '--encodings: rope twice, expected it once' --encodings rope,rope
 refused 'bidirectional' --task copy --bidirectional
 refused 'head_dim' --hidden 18 --heads 2 --encodings none,rope
-refused '--batch: 0, expected 1 or more' --batch 0
+refused '--batch: 0, expected 1 to' --batch 0
 refused 'short.txt' --text "$folder/short.txt"
 refused '--budget-seconds: inf, expected more than 0 and finite' --budget-seconds inf
 echo "as expected"

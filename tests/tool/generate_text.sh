@@ -21,7 +21,7 @@ if cmp -s "$folder/one" "$folder/two"; then echo "another seed wrote the same"; 
 test "$(head -c 5 "$folder/one")" = 'line '
 test "$(wc -c <"$folder/one")" -eq 26 # the prompt, the new tokens, the end of the line
 
-expect 2 'top_p: 3, expected' -- "$phasor" generate "$folder/run" --prompt 'line ' --top-p 3
+expect 2 '--top-p: 3, expected above 0 and at most 1' -- "$phasor" generate "$folder/run" --prompt 'line ' --top-p 3
 [[ $output != 'line '* ]] || { echo "the prompt was printed before the option was refused"; exit 1; }
 
 echo more >>"$folder/text"
