@@ -11,7 +11,7 @@ void Dataset::fill(std::int64_t index, Split split, Batch& batch) const {
   const auto [rows, length] = batch.tokens.shape();
   PHASOR_CHECK(rows >= 1 && length >= 1 && batch.targets.shape() == batch.tokens.shape(), "fill", "batch: tokens ",
                shape_text(batch.tokens.shape()), " and targets ", shape_text(batch.targets.shape()),
-               ", expected two alike and not empty");
+               ", expected two of the same shape, not empty");
   PHASOR_CHECK(index >= 0 && index < kMostRows / rows, "fill", "index: ", index, ", expected 0 to ",
                kMostRows / rows - 1);
   check_length(length);

@@ -29,7 +29,7 @@ void check_finite(const char* what, double value, std::int64_t step) {
   throw TrainingDiverged("[Trainer] " + std::string(what) + ": " + (std::isnan(value) ? "NaN" : "infinite") +
                          " at step " + std::to_string(step) +
                          ", expected a finite number: the training diverged; a lower learning rate or a lower "
-                         "clip_norm may help");
+                         "limit of the gradient norm may help");
 }
 
 }  // namespace

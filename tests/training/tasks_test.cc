@@ -214,7 +214,7 @@ TEST(Tasks, RefuseWhatHasNoAnswer) {
   EXPECT_ERROR(batch_of(*data, 0, Split::train, 0, 8), "batch: tokens [0, 8]", "not empty");
   Batch odd(2, 8);
   odd.targets = Tensor<std::int32_t, 2>({2, 9});
-  EXPECT_ERROR(data->fill(0, Split::train, odd), "tokens [2, 8] and targets [2, 9], expected two alike");
+  EXPECT_ERROR(data->fill(0, Split::train, odd), "tokens [2, 8] and targets [2, 9], expected two of the same shape");
   EXPECT_ERROR(batch_of(*task_dataset("recall", {.symbols = 2}), 0, Split::validation, 1, 4),
                "too few different rows for two splits");
 }

@@ -35,11 +35,11 @@ void write_atlas(const Options& options) {
 }  // namespace
 
 void add_atlas(CLI::App& app) {
-  auto* command = app.add_subcommand("atlas", "Write a page of pictures of the encodings");
+  auto* command = app.add_subcommand("atlas", "Write an HTML page with pictures of the encodings");
   auto options = std::make_shared<Options>();
   command->add_option("--config", options->config,
-                      "A Hugging Face config.json, or its folder (default: RoPE as in its paper)");
-  command->add_option("--output", options->output, "The HTML file to write")->capture_default_str();
+                      "Hugging Face config.json, or its folder (default: RoPE as in its paper)");
+  command->add_option("--output", options->output, "HTML file to write")->capture_default_str();
   command->callback([options] { write_atlas(*options); });
 }
 

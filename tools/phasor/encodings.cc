@@ -15,7 +15,7 @@ std::string joined(std::span<const std::string_view> words) {
   return text;
 }
 
-void print_for_machines() {
+void print_json() {
   nlohmann::ordered_json encodings_json, types_json;
   for (const Encoding& row : encodings())
     encodings_json.push_back({{"name", row.name},
@@ -38,7 +38,7 @@ void print_line(const char* label, std::string_view text) {
   if (!text.empty()) std::printf("    %-10s%.*s\n", label, static_cast<int>(text.size()), text.data());
 }
 
-void print_for_people() {
+void print_text() {
   std::printf("Position encodings\n");
   for (const Encoding& row : encodings()) {
     std::printf("\n  %s\n", std::string(row.name).c_str());
@@ -66,8 +66,8 @@ void print_for_people() {
 void add_encodings(CLI::App& app) {
   auto* command = app.add_subcommand("encodings", "List the position encodings and RoPE types");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "For machines");
-  command->callback([json] { *json ? print_for_machines() : print_for_people(); });
+  command->add_flag("--json", *json, "Print JSON");
+  command->callback([json] { *json ? print_json() : print_text(); });
 }
 
 }  // namespace phasor::tool

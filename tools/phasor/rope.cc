@@ -44,7 +44,7 @@ struct Picture {
 
 const char* change_of(double inv_freq, double plain, double factor) {
   constexpr double kSame = 1e-9;
-  if (inv_freq == 0.0) return "not turned";
+  if (inv_freq == 0.0) return "not rotated";
   const double ratio = inv_freq / plain;
   if (std::fabs(ratio - 1.0) < kSame) return "kept";
   if (factor > 1.0 && std::fabs(ratio * factor - 1.0) < kSame) return "interpolated";
@@ -89,7 +89,7 @@ const char* layout_name(AxisLayout axes) {
   }
 }
 
-// ---- for people ----
+// ---- text ----
 
 std::string settings_text(const RopeScaling& scaling) {
   std::string text;
@@ -175,7 +175,7 @@ void print_rope(const Picture& picture, bool all) {
   print_pairs(picture, all);
 }
 
-void print_for_people(const HuggingFaceRope& read, const Options& options) {
+void print_text(const HuggingFaceRope& read, const Options& options) {
   const std::string model = read.model_type.empty() ? "" : " (" + printable(read.model_type) + ")";
   std::printf("%s%s\n", options.config ? options.config->c_str() : "Example config, Llama 3.1 8B", model.c_str());
   for (const LayerRope& layer : read.layers) {
@@ -195,7 +195,7 @@ void print_for_people(const HuggingFaceRope& read, const Options& options) {
   for (const std::string& note : read.notes) std::printf("\nnote: %s\n", printable(note).c_str());
 }
 
-// ---- for machines ----
+// ---- JSON ----
 
 nlohmann::ordered_json rope_json(const Picture& picture) {
   const RopeConfig& rope = picture.rope;
@@ -225,7 +225,7 @@ nlohmann::ordered_json rope_json(const Picture& picture) {
   return result;
 }
 
-void print_for_machines(const HuggingFaceRope& read, const Options& options) {
+void print_json(const HuggingFaceRope& read, const Options& options) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const LayerRope& layer : read.layers)
     layers.push_back({{"layer_type", layer.layer_type},
@@ -240,9 +240,9 @@ void print_for_machines(const HuggingFaceRope& read, const Options& options) {
 }  // namespace
 
 void add_rope(CLI::App& app) {
-  auto* command = app.add_subcommand("rope", "Show what a rotary configuration does");
+  auto* command = app.add_subcommand("rope", "Show the frequencies of a rotary configuration (RoPE)");
   auto options = std::make_shared<Options>();
-  command->add_option("--config", options->config, "A Hugging Face config.json, or its folder (default: an example)");
+  command->add_option("--config", options->config, "Hugging Face config.json, or its folder (default: an example)");
   command->add_option("--length", options->length, "Context length in tokens (default: the original one)")
       ->check([](const std::string& text) -> std::string {
         std::int64_t value = 0;
@@ -250,11 +250,11 @@ void add_rope(CLI::App& app) {
         const bool whole = error == std::errc() && end == text.data() + text.size();
         return whole && value >= 1 && value <= kLongest ? "" : text + ", expected a whole number from 1 to 2^40";
       });
-  command->add_flag("--all", options->all, "A row for every pair");
-  command->add_flag("--json", options->json, "For machines");
+  command->add_flag("--all", options->all, "Show every pair of channels");
+  command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {
     const HuggingFaceRope read = options->config ? load_rope_config(*options->config) : read_rope_config(kExample);
-    options->json ? print_for_machines(read, *options) : print_for_people(read, *options);
+    options->json ? print_json(read, *options) : print_text(read, *options);
   });
 }
 

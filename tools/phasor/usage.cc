@@ -53,17 +53,17 @@ std::vector<std::string> flag_names(const CLI::App& command) {
   return names;
 }
 
-// `given` is what nobody asked for, at the top or after a command.
-std::string unknown_text(const CLI::App& app, const CLI::App* command, const std::string& given) {
-  const std::string word = given.substr(0, given.find('='));
-  const bool flag = word.starts_with('-');
-  const std::string expected = "; expected one of " + joined(command_names(app));
-  if (command == nullptr && flag) return word + ": a flag without a command" + expected;
-  if (command == nullptr) return word + ": not a command" + suggestion(word, command_names(app)) + expected;
-  if (flag)
-    return word + ": not a flag of phasor " + command->get_name() + suggestion(word, flag_names(*command)) +
-           " (phasor " + command->get_name() + " --help lists them)";
-  return word + ": one word more than phasor " + command->get_name() + " takes, expected flags alone";
+// A word that comes before any command, or stands for one.
+std::string unknown_command_text(const CLI::App& app, const std::string& word) {
+  const std::vector<std::string> names = command_names(app);
+  if (word.starts_with('-')) return word + ": a flag without a command before it, expected one of " + joined(names);
+  return word + ": not a command" + suggestion(word, names) + "; expected one of " + joined(names);
+}
+
+std::string unknown_flag_text(const CLI::App& command, const std::string& word) {
+  const std::string name = "phasor " + command.get_name();
+  if (!word.starts_with('-')) return word + ": one word more than " + name + " takes, expected flags alone";
+  return word + ": not a flag of " + name + suggestion(word, flag_names(command)) + " (" + name + " --help lists them)";
 }
 
 }  // namespace
@@ -76,14 +76,18 @@ std::string_view without_function(std::string_view text) {
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const CLI::App* command = chosen.empty() ? nullptr : chosen.front();
-  if (const std::vector<std::string> unknown = app.remaining(true); !unknown.empty())
-    return unknown_text(app, command, unknown.front());
+  const auto first_word = [](const std::vector<std::string>& words) { return words[0].substr(0, words[0].find('=')); };
+  const std::vector<std::string> outside = app.remaining(), unknown = app.remaining(true);
+  if (!outside.empty() && (command == nullptr || outside[0].starts_with('-')))
+    return unknown_command_text(app, first_word(outside));
   if (command == nullptr) return "no command, expected one of " + joined(command_names(app));
+  const bool flag = !unknown.empty() && unknown[0].starts_with('-');
   const std::string text = error.what();
   // CLI11 speaks of numbers and types: "--steps: 1 required INT missing", "--steps: At Most 1 required but received 2".
-  if (error.get_name() == "ArgumentMismatch")
+  if (error.get_name() == "ArgumentMismatch" && !flag)
     return text.substr(0, text.find(':')) +
            (text.ends_with(" missing") ? ": no value, expected one" : ": given more than once, expected once");
+  if (!unknown.empty()) return unknown_flag_text(*command, first_word(unknown));
   return text;
 }
 

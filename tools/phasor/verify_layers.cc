@@ -46,7 +46,7 @@ PositionPlan rope_plan(std::int64_t head_dim, std::int64_t tokens, std::int64_t 
   return plan;
 }
 
-// ---- document 000: the W2 transformer ----
+// ---- the W2 transformer (Wasserstein-2 attention between Gaussian tokens) ----
 
 constexpr BlockConfig kQuickStart{.hidden_size = 512, .num_attention_heads = 8, .intermediate_size = 2048};
 

@@ -72,7 +72,7 @@ void check_frequencies(std::vector<Check>& checks) {  // head_dim 128, theta 100
     for (std::int64_t t = 0; t + k < 16; t++)
       for (std::int64_t i = 0; i < 64; i++)
         sum += table.cos(0, t, i) * table.sin(0, t + k, i) - table.sin(0, t, i) * table.cos(0, t + k, i);
-    checks.push_back(near("mean sine of the turn over " + std::to_string(k) + " positions",
+    checks.push_back(near("mean sine of the rotation over " + std::to_string(k) + " positions",
                           sum / static_cast<double>((16 - k) * 64), expected, 5e-5));
   }
 }
@@ -90,20 +90,20 @@ void check_relative_position(std::vector<Check>& checks) {
 void check_rotation(std::vector<Check>& checks) {
   const Tensor<float, 4> x = random_heads({2, 4, 33, 64}, 3), y = random_heads({2, 4, 33, 64}, 4);
   const RopeConfig config{.head_dim = 64};
-  const Tensor<float, 4> turned = rotated(x, config, 7);
+  const Tensor<float, 4> rotated_x = rotated(x, config, 7);
   double worst = 0;
   for (std::int64_t row = 0; row < x.size() / 64; row++) {
     const auto norm = [row](const Tensor<float, 4>& of) {
       const float* first = of.data() + row * 64;
       return std::sqrt(std::inner_product(first, first + 64, first, 0.0));
     };
-    worst = std::max(worst, std::fabs(norm(turned) - norm(x)));
+    worst = std::max(worst, std::fabs(norm(rotated_x) - norm(x)));
   }
   checks.push_back(at_most("change of vector norms", worst, 1e-5));
-  const Tensor<float, 4> back = rotated(turned, config, 7, Rotation::transpose);
+  const Tensor<float, 4> back = rotated(rotated_x, config, 7, Rotation::transpose);
   checks.push_back(at_most("forward, then transpose: change of x", largest_difference(back, x), 2e-6));
   checks.push_back(
-      near("<Rx, y> against <x, R'y>", dot(turned, y), dot(x, rotated(y, config, 7, Rotation::transpose)), 1e-4));
+      near("<Rx, y> against <x, R'y>", dot(rotated_x, y), dot(x, rotated(y, config, 7, Rotation::transpose)), 1e-4));
 }
 
 void check_pairings(std::vector<Check>& checks) {
@@ -151,7 +151,7 @@ void check_precision(std::vector<Check>& checks) {
   checks.push_back(at_most("error of sines at position 1,048,575", worst, 1e-6));
 }
 
-// Every SIMD target of this build that the CPU can run turns alike.
+// Every SIMD target of this build that the CPU can run gives the same rotation.
 void check_targets(std::vector<Check>& checks) {
   const Tensor<float, 4> x = random_heads({1, 3, 17, 81}, 6);
   const RopeConfig config{.head_dim = 81, .rotary_dim = 66};
@@ -180,8 +180,8 @@ void check_others(std::vector<Check>& checks) {
   double worst = 0;
   for (std::int64_t t = 0; t + 17 < 200; t++)
     for (std::int64_t i = 0; i < 32; i++) {
-      const double turn = 17.0 * std::pow(10000.0, -2.0 * static_cast<double>(i) / 64.0);
-      const double mapped = std::cos(turn) * table(t, 2 * i) + std::sin(turn) * table(t, 2 * i + 1);
+      const double angle = 17.0 * std::pow(10000.0, -2.0 * static_cast<double>(i) / 64.0);
+      const double mapped = std::cos(angle) * table(t, 2 * i) + std::sin(angle) * table(t, 2 * i + 1);
       worst = std::max(worst, std::fabs(table(t + 17, 2 * i) - mapped));
     }
   checks.push_back(at_most("sinusoidal: PE(p + 17) against a linear map of PE(p)", worst, 3e-7));

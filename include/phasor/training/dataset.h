@@ -1,7 +1,7 @@
 // What a model is trained on: batches of token numbers and of the answers expected for them.
 //
 // A batch is a pure function of the dataset, its seed, the split, the shape and the batch's index, so that resuming
-// goes on where it stopped and nothing depends on the order of calls. No row of the validation split is one of the
+// continues where it stopped and nothing depends on the order of calls. No row of the validation split is one of the
 // training split.
 #pragma once
 
@@ -62,7 +62,7 @@ struct TextConfig {
 // one after the other.
 std::unique_ptr<Dataset> text_dataset(const std::filesystem::path& path, const TextConfig& config = {});
 
-// What tells one text from another: a training that goes on with a text that has changed is not the same training.
+// What tells one text from another: a training that continues with a text that has changed is not the same training.
 struct TextSize {
   std::int64_t bytes = 0;
   std::uint64_t hash = 0;  // of all bytes, FNV-1a

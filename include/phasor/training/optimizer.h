@@ -41,7 +41,7 @@ class AdamW {
   // The square root of the sum of squares of all gradients, in double, in one order.
   double gradient_norm() const;
 
-  // Everything that a step depends on but weights and gradients: saved and restored, training goes on bit for bit.
+  // Everything that a step depends on but weights and gradients: saved and restored, training continues bit for bit.
   std::int64_t steps_done() const { return steps_done_; }
   const std::vector<Moments>& moments() const { return moments_; }
   // Of the same weights by name and size, in the same order.

@@ -40,7 +40,7 @@ Figure frequencies_figure(const RopeConfig& rope, const std::string& id) {
                         .series = scaled_and_plain(rope, [](double w) { return w; })};
   return figure_of(
       id + "-frequencies",
-      "Pair 0 turns by one radian per token, the last pairs hardly at all; a straight line here means each "
+      "Pair 0 rotates by one radian per token, the last pairs hardly at all; a straight line here means each "
       "pair is slower than the one before by the same ratio.",
       chart);
 }
@@ -56,7 +56,7 @@ Figure angles_figure(const RopeConfig& rope, const std::string& id) {
                                    [&](double w) { return static_cast<double>(position) * w; }));
   return figure_of(
       id + "-angles",
-      "The angle by which q and k are turned grows with the position, fast in the first pairs and slowly in "
+      "The angle by which q and k are rotated grows with the position, fast in the first pairs and slowly in "
       "the last. Only the difference between two tokens' angles enters their score.",
       chart);
 }
@@ -200,7 +200,7 @@ Section rope_section(const AtlasRope& rope, std::size_t place) {
   const std::int64_t channels = config.rotary_dim == 0 ? config.head_dim : config.rotary_dim;
   const std::string type = config.scaling.type == "default" ? "" : ", scaling " + config.scaling.type;
   return {id, rope.name.empty() ? "Rotary embedding (RoPE)" : "Rotary embedding of " + rope.name,
-          "Each pair of dimensions of q and k is turned by an angle that grows with the position. Here: " +
+          "Each pair of dimensions of q and k is rotated by an angle that grows with the position. Here: " +
               std::to_string(channels) + " of " + std::to_string(config.head_dim) + " dimensions of a head, theta " +
               number_text(config.theta, 8) + type + ", context " + tool::count(original_context(config)) + " tokens.",
           gallery({frequencies_figure(config, id), wavelengths_figure(config, id), angles_figure(config, id),
@@ -237,7 +237,7 @@ Section scaling_section(const RopeConfig& rope) {
           number_text(factor) + ": what each scaling does to the frequencies.",
       gallery(
           {figure_of("scaling-ratios",
-                     "Linear slows every pair alike. NTK slows the last pairs most. YaRN and Llama 3 leave the fast "
+                     "Linear slows every pair by the same factor. NTK slows the last pairs most. YaRN and Llama 3 leave the fast "
                      "pairs as they are, slow the slow ones by the whole factor and blend between.",
                      ratios),
            figure_of("scaling-wavelengths",
