@@ -1,9 +1,10 @@
 // How fast one and two threads are on a quiet machine, and while another process keeps a core busy.
 //
-//   phasor_busy [ROUNDS]
+//   phasor_busy [ROUNDS [CASE]]
 //
-// prints a line for each case: the median time of a step in milliseconds with 1 and with 2 threads, quiet and busy.
-// The four are measured by turns, so that all see the same minutes of a shared machine. busy.py compares programs.
+// prints a line for each case (or for those that begin with CASE): the median time of a step in milliseconds with 1 and
+// with 2 threads, quiet and busy. The four are measured by turns, so that all see the same minutes of a shared machine.
+// busy.py compares programs.
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -123,9 +124,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The time of one step, from steps of half a second in all.
-double seconds_of(const std::function<void()>& step) {
-  step();  // with this number of threads, whose memory is then there
+// Half a second of steps; gives the time of one.
+double run(const std::function<void()>& step) {
   const auto begin = std::chrono::steady_clock::now();
   int steps = 0;
   do step();
@@ -133,14 +133,25 @@ double seconds_of(const std::function<void()>& step) {
   return seconds_since(begin) / steps;
 }
 
+double seconds_of(const std::function<void()>& step) {
+  run(step);  // what was before, another number of threads or a busy process, has an end
+  return run(step);
+}
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
 }
 
-void measure(const std::string& name, int rounds, const std::function<void()>& step) {
+struct Wanted {
+  int rounds = 5;
+  std::string first_word;  // of cases
+};
+
+void measure(const std::string& name, const Wanted& wanted, const std::function<void()>& step) {
+  if (!name.starts_with(wanted.first_word)) return;
   std::array<std::vector<double>, 4> seconds;  // quiet with 1 and 2 threads, busy with 1 and 2
-  for (int round = 0; round < rounds; round++)
+  for (int round = 0; round < wanted.rounds; round++)
     for (const std::size_t way : {0, 1, 2, 3}) {
       set_num_threads(way % 2 == 0 ? 1 : 2);
       if (way < 2) {
@@ -156,7 +167,7 @@ void measure(const std::string& name, int rounds, const std::function<void()>& s
   std::fflush(stdout);
 }
 
-void measure_all(int rounds) {
+void measure_all(const Wanted& wanted) {
   const Decoder model({.vocab_size = 49152,
                        .hidden_size = 576,
                        .num_hidden_layers = 30,
@@ -166,8 +177,8 @@ void measure_all(int rounds) {
                        .encoding = RopeConfig{.head_dim = 64}},
                       1);
   Decoding decode(model, 64, 1), prefill(model, 0, 512);
-  measure("decode, a token of a 135M Llama", rounds, std::ref(decode));
-  measure("prefill, 512 tokens of it", rounds, std::ref(prefill));
+  measure("decode, a token of a 135M Llama", wanted, std::ref(decode));
+  measure("prefill, 512 tokens of it", wanted, std::ref(prefill));
   Training training({.vocab_size = 6400,
                      .hidden_size = 512,
                      .num_hidden_layers = 8,
@@ -176,7 +187,7 @@ void measure_all(int rounds) {
                      .intermediate_size = 1408,
                      .encoding = RopeConfig{.head_dim = 64}},
                     2, 256);
-  measure("training step, 26M, 2 x 256 tokens", rounds, std::ref(training));
+  measure("training step, 26M, 2 x 256 tokens", wanted, std::ref(training));
   Training compare({.vocab_size = 64,
                     .hidden_size = 64,
                     .num_hidden_layers = 2,
@@ -184,7 +195,7 @@ void measure_all(int rounds) {
                     .intermediate_size = 176,
                     .encoding = RopeConfig{.head_dim = 16}},
                    32, 32);
-  measure("step of phasor compare, 32 x 32 tokens", rounds, std::ref(compare));
+  measure("compare, a step of 32 x 32 tokens", wanted, std::ref(compare));
 }
 
 }  // namespace
@@ -192,6 +203,6 @@ void measure_all(int rounds) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == phasor::bench::kSpin) phasor::bench::spin();
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
-  phasor::bench::measure_all(std::max(1, rounds));
+  phasor::bench::measure_all(
+      {.rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5, .first_word = argc > 2 ? argv[2] : ""});
 }

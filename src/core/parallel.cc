@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -20,6 +21,10 @@
 
 namespace phasor {
 namespace {
+
+using std::chrono::microseconds, std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostThreads = 4096;
 
@@ -54,8 +59,7 @@ void relax() {
 // times, so that threads stay awake from one region to the next; then it yields and sleeps (both in std::atomic::wait),
 // so that a thread that others wait for gets this one's core.
 void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-  using Clock = std::chrono::steady_clock;
-  constexpr auto kSpin = std::chrono::microseconds(50);
+  constexpr auto kSpin = microseconds(50);
   const Clock::time_point end = Clock::now() + kSpin;
   do {
     for (int i = 0; i < 32; i++) {
@@ -75,16 +79,20 @@ class Tasks {
  public:
   Tasks(std::int64_t count, const TaskRef& task) : task_(task), count_(count) {}
 
-  // Runs tasks until none is left.
-  void run() noexcept {
+  std::int64_t count() const { return count_; }
+
+  // Runs tasks until none is left; gives how many.
+  std::int64_t run() noexcept {
+    std::int64_t done = 0;
     in_region = true;
     try {
-      for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) task_(i);
+      for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_; done++) task_(i);
     } catch (...) {
       next_.store(count_, std::memory_order_relaxed);
       if (!failed_.exchange(true)) failure_ = std::current_exception();
     }
     in_region = false;
+    return done;
   }
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
@@ -189,15 +197,62 @@ void wake_workers(int count) {
   for (int i = 0; i < count; i++) opened.notify_one();
 }
 
+// What workers are worth to a calling thread. Where other processes use the cores, a worker may be put aside in the
+// middle of a task, for longer than thousands of tasks take, or push another process onto the caller's core. So each
+// region is compared with what the caller would have taken alone, judged by the processor time of its own tasks. When
+// workers have cost more than they saved, the thread works alone for a while, then tries again.
+class Worth {
+ public:
+  bool wanted(Clock::time_point now) const { return now >= alone_until_; }
+
+  // The region ended at `now` and took so long; `own` of all tasks took the caller so much processor time.
+  void add(Clock::time_point now, Seconds wall, Seconds processor, std::int64_t own, std::int64_t all) {
+    // Tasks of others count less: together threads are slower, since they share the memory's bandwidth.
+    constexpr double kTaskOfOthers = 0.6;
+    const Seconds alone = processor * (1.0 + kTaskOfOthers * static_cast<double>(all - own) / static_cast<double>(own));
+    saved_ = std::min(saved_ + alone - wall, kMostSaved);
+    if (saved_ == kMostSaved) pause_ = kShortestPause;
+    if (saved_ > -kMostLost) return;
+    saved_ = Seconds(0);
+    alone_until_ = now + pause_;
+    pause_ = std::min(2 * pause_, kLongestPause);
+  }
+
+ private:
+  // The slice of a scheduler is some milliseconds.
+  static constexpr Seconds kMostSaved = milliseconds(4), kMostLost = milliseconds(1);
+  static constexpr milliseconds kShortestPause{10}, kLongestPause{300};
+
+  Clock::time_point alone_until_{};
+  milliseconds pause_ = kShortestPause;
+  Seconds saved_{0};
+};
+thread_local Worth worth;
+
+// Of the calling thread.
+Seconds processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return Seconds(static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
+}
+
 // On the calling thread and as many workers as come.
 void run_on_workers(Tasks& tasks, int most) {
-  const auto region = std::ranges::find_if(regions, &Region::take);
-  if (region == regions.end()) return tasks.run();
+  const Clock::time_point begin = Clock::now();
+  const auto region = worth.wanted(begin) ? std::ranges::find_if(regions, &Region::take) : regions.end();
+  if (region == regions.end()) {
+    tasks.run();
+    return;
+  }
+  const Seconds processor_begin = processor_time();
   start_workers(most);
   region->open(tasks, most);
   wake_workers(most);
-  tasks.run();
+  const std::int64_t own = tasks.run();
+  const Seconds processor = processor_time() - processor_begin;
   region->close();
+  const Clock::time_point end = Clock::now();
+  if (own > 0) worth.add(end, end - begin, processor, own, tasks.count());
 }
 
 // ---- threads of OpenMP ----
