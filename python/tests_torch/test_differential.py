@@ -1,6 +1,6 @@
 """phasor beside float64 torch over all options (differential.py): other cases every day, thousands at night.
 
-PHASOR_NIGHT=1 runs 3,000 cases. PHASOR_FIRST_SEED repeats a window; a failure names its seed, and
+PHASOR_NIGHT=1 runs 3,000 cases. PHASOR_SEED_START repeats a window; a failure names its seed, and
 `python python/tests_torch/differential.py --seed N` shows that case.
 """
 
@@ -12,8 +12,8 @@ import time
 import pytest
 from differential import run
 
-COUNT = 3000 if os.environ.get("PHASOR_NIGHT") else 150
-FIRST = int(os.environ.get("PHASOR_FIRST_SEED", int(time.time() // 86400) * 3000))  # windows of two days are apart
+COUNT = 3000 if os.environ.get("PHASOR_NIGHT") == "1" else 150
+FIRST = int(os.environ.get("PHASOR_SEED_START", int(time.time() // 86400) * 3000))  # windows of two days are apart
 STEP = 10
 
 

@@ -244,8 +244,8 @@ TEST(KvCache, FullCacheSaysSoAndStaysAsItWas) {
 TEST(KvCache, BadInput) {
   const Tensors t = text(4);
   KvCache<float> cache(config(6)), unrotated(config(6, CachedKeys::unrotated));
-  EXPECT_ERROR(KvCache<float>({.capacity = -1, .channels = 4}), "[KvCache] capacity: -1");
-  EXPECT_ERROR(KvCache<float>({.capacity = 4}), "[KvCache] channels: 0");
+  EXPECT_ERROR(KvCache<float>({.capacity = -1, .channels = 4}), "[KvCache]", "capacity: -1");
+  EXPECT_ERROR(KvCache<float>({.capacity = 4}), "[KvCache]", "channels: 0");
   EXPECT_ERROR(cache.append(t.v.view(), t.v.view()), "k: shape [2, 2, 4, 12]", "[2, 2, 4, 16] = [B, G, n, D]");
   EXPECT_ERROR(cache.append(t.k.view(), tokens_of(t.v, 0, 3)), "v: shape [2, 2, 3, 12]", "[2, 2, 4, 12]");
   EXPECT_ERROR(cache.append(t.k.view(), t.v.view().transposed(2, 3)), "v: shape");
@@ -266,7 +266,7 @@ TEST(KvCache, BadInput) {
   Tensor<float, 4> out(t.out.shape());
   EXPECT_ERROR(attention_forward(t.q.view(), cache, {.out = out.view()}, {.rotate_k = table}), "rotate_k", "rotated");
   EXPECT_ERROR(attention_forward(t.q.view(), cache, {.out = out.view()}, {.query_starts = many}), "query_starts");
-  EXPECT_ERROR(attention_forward(t.v.view(), cache, {.out = out.view()}), "[attention_forward] k: shape");
+  EXPECT_ERROR(attention_forward(t.v.view(), cache, {.out = out.view()}), "[attention_forward]", "k: shape");
 }
 
 }  // namespace

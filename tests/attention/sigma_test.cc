@@ -83,9 +83,9 @@ TEST(Sigma, EveryStorage) {
 
 TEST(Sigma, ErrorsNameTheShapes) {
   std::vector<float> four(4), three(3);
-  EXPECT_ERROR(sigma_forward(as_row(four), as_row(three)), "[sigma_forward] sigma: shape [1, 1, 1, 3], expected",
+  EXPECT_ERROR(sigma_forward(as_row(four), as_row(three)), "[sigma_forward]", "sigma: shape [1, 1, 1, 3], expected",
                "[1, 1, 1, 4]");
-  EXPECT_ERROR(sigma_backward(as_row(four), as_row(three)), "[sigma_backward] grad: shape [1, 1, 1, 3]");
+  EXPECT_ERROR(sigma_backward(as_row(four), as_row(three)), "[sigma_backward]", "grad: shape [1, 1, 1, 3]");
 }
 
 // A variance too small for float is 0, one too large stays finite, and NaN is seen.

@@ -312,17 +312,17 @@ TEST(W2, EmptyTensors) {
 TEST(W2, RefusesWhatHasNoMeaning) {
   Call call;
   call.options.softcap = NAN;
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] softcap: nan");
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "softcap: nan");
   call.options = {.scale = INFINITY};
-  EXPECT_ERROR(call.backward(), "[w2_attention_backward] scale: inf");
+  EXPECT_ERROR(call.backward(), "[w2_attention_backward]", "scale: inf");
   const std::vector<float> sinks(3);
   call.options = {.sinks = sinks};
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] sinks: 3 numbers, expected 2");
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "sinks: 3 numbers", "expected 2");
   call.options = {};
   for (const double tau : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
     call.tau = tau;
-    EXPECT_ERROR(call.forward(), "[w2_attention_forward] tau: ", "expected a finite number");
-    EXPECT_ERROR(call.backward(), "[w2_attention_backward] tau: ", "expected a finite number");
+    EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "tau: ", "expected a finite number");
+    EXPECT_ERROR(call.backward(), "[w2_attention_backward]", "tau: ", "expected a finite number");
   }
   const auto tiny = W2Temperature(1e-45, 0.0);
   EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), tiny, call.output()), "tau: 1e-45", "1e+30");
@@ -332,43 +332,43 @@ TEST(W2, RefusesShapesThatDoNotFit) {
   Call call;
   const Call good = call;
   call.q.spread = Tensor<float, 4>({1, 2, 9, 7});
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] q.spread: shape [1, 2, 9, 7], expected [1, 2, 9, 8]");
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "q.spread: shape [1, 2, 9, 7]", "expected [1, 2, 9, 8]");
   call = good;
   call.k.mean = Tensor<float, 4>({1, 1, 13, 9});
-  EXPECT_ERROR(call.forward(), "[w2_attention_forward] k: shape [1, 1, 13, 9]");
+  EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "k: shape [1, 1, 13, 9]");
   call = good;
   call.v.spread = Tensor<float, 4>();
-  EXPECT_ERROR(call.backward(), "[w2_attention_backward] v.spread: shape [0, 0, 0, 0], expected [1, 1, 13, 6]");
+  EXPECT_ERROR(call.backward(), "[w2_attention_backward]", "v.spread: shape [0, 0, 0, 0]", "expected [1, 1, 13, 6]");
   call = good;
   call.out.spread = Tensor<float, 4>({1, 2, 9, 5});
-  EXPECT_ERROR(call.forward(), "out.spread: shape [1, 2, 9, 5], expected [1, 2, 9, 6]");
-  EXPECT_ERROR(call.backward(), "result.out.spread: shape [1, 2, 9, 5], expected [1, 2, 9, 6]");
+  EXPECT_ERROR(call.forward(), "out.spread: shape [1, 2, 9, 5]", "expected [1, 2, 9, 6]");
+  EXPECT_ERROR(call.backward(), "result.out.spread: shape [1, 2, 9, 5]", "expected [1, 2, 9, 6]");
   call = good;
   call.grad_k.spread = Tensor<float, 4>({1, 1, 12, 8});
-  EXPECT_ERROR(call.backward(), "gradients.k.spread: shape [1, 1, 12, 8], expected [1, 1, 13, 8]");
+  EXPECT_ERROR(call.backward(), "gradients.k.spread: shape [1, 1, 12, 8]", "expected [1, 1, 13, 8]");
   Call wide({.width = 257});
-  EXPECT_ERROR(wide.forward(), "q.mean: shape [1, 2, 9, 257], expected a last dimension of 1 to 256");
+  EXPECT_ERROR(wide.forward(), "q.mean: shape [1, 2, 9, 257]", "expected a last dimension of 1 to 256");
   Call capped({.width = 256});
   capped.forward();
   capped.options.softcap = 5;
-  EXPECT_ERROR(capped.forward(), "q.mean: shape [1, 2, 9, 256], expected a last dimension of 1 to 255 with softcap or");
+  EXPECT_ERROR(capped.forward(), "q.mean: shape [1, 2, 9, 256]", "expected a last dimension of 1 to 255", "softcap");
   Call wide_values({.value_width = 300});
-  EXPECT_ERROR(wide_values.backward(), "v.mean: shape [1, 1, 13, 300], expected a last dimension of 1 to 256");
+  EXPECT_ERROR(wide_values.backward(), "v.mean: shape [1, 1, 13, 300]", "expected a last dimension of 1 to 256");
 }
 
 TEST(W2, RefusesOverlap) {
   Call call({.heads = 1, .queries = 13, .value_width = 8});
   W2Output<float> output = call.output();
   output.out.spread = call.k.view().spread;
-  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), 1, output),
-               "[w2_attention_forward] out.spread: its memory overlaps that of k.spread");
+  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), 1, output), "[w2_attention_forward]",
+               "out.spread: ", "overlaps", "k.spread");
   output.out.spread = output.out.mean;
-  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), 1, output),
-               "out.spread: its memory overlaps that of out.mean");
+  EXPECT_ERROR(w2_attention_forward(call.q.in(), call.k.in(), call.v.in(), 1, output), "out.spread: ", "overlaps",
+               "out.mean");
   W2Gradients<float> gradients = call.gradients();
   gradients.k.mean = gradients.q.spread;
   EXPECT_ERROR(w2_attention_backward(call.q.in(), call.k.in(), call.v.in(), 1, call.result(), gradients),
-               "[w2_attention_backward] gradients.k.mean: its memory overlaps that of gradients.q.spread");
+               "[w2_attention_backward]", "gradients.k.mean: ", "overlaps", "gradients.q.spread");
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(AtomicFile, RemovesWhatTheDeadLeftAndNotWhatTheLivingWrite) {
 TEST(AtomicFile, RefusesWhatItCannotReplace) {
   const TemporaryFolder folder;
   EXPECT_ERROR(write_file(folder / "none/a", ""), "[AtomicFile]", "none/a: cannot be written (No such file");
-  EXPECT_ERROR(write_file(folder.path(), ""), "[AtomicFile]", "not a regular file, expected one or nothing");
+  EXPECT_ERROR(write_file(folder.path(), ""), "[AtomicFile]", "not a regular file", "expected one or nothing");
   EXPECT_ERROR(write_file("/dev/full", "x"), "/dev/full", "not a regular file");
   EXPECT_ERROR(write_file("", ""), "path: \"\"");
   EXPECT_ERROR(AtomicFolder("/"), "has the folder");
@@ -173,10 +173,10 @@ TEST_P(AtomicFolderTest, KeepsWhatOthersPutThere) {
   EXPECT_TRUE(fs::is_symlink(folder / "run/link"));
   EXPECT_EQ(number_of(folder / "run"), 2);
   folder.add("run/deep/notes", "mine");
-  EXPECT_ERROR(save(folder / "run", 3), "[AtomicFolder]", "has the folder deep in it, expected plain files alone");
+  EXPECT_ERROR(save(folder / "run", 3), "[AtomicFolder]", "has the folder deep in it", "expected plain files alone");
   EXPECT_EQ(number_of(folder / "run"), 2);
   folder.add("file", "");
-  EXPECT_ERROR(save(folder / "file", 1), "[AtomicFolder]", "not a folder, expected one or nothing");
+  EXPECT_ERROR(save(folder / "file", 1), "[AtomicFolder]", "not a folder", "expected one or nothing");
 }
 
 TEST_P(AtomicFolderTest, RemovesWhatTheDeadLeft) {

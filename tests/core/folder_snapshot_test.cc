@@ -28,7 +28,7 @@ TEST(FolderSnapshot, HasTheNamedFilesAndKeepsThem) {
   EXPECT_EQ(files.text("a"), "one");
   EXPECT_EQ(files.text("empty"), "");
   EXPECT_EQ(files.path("a"), (folder / "run/a").string());
-  EXPECT_ERROR(files.bytes("none"), "run: no none in it, expected one");
+  EXPECT_ERROR(files.bytes("none"), "run: no none in it", "expected one");
 }
 
 TEST(FolderSnapshot, SaysWhatCannotBeRead) {

@@ -41,7 +41,7 @@ TEST(MappedFile, StaysWhenTheFileIsDeleted) {
 TEST(MappedFile, RefusesWhatIsNoFile) {
   const TemporaryFolder folder;
   EXPECT_ERROR(MappedFile(folder / "none"), "[MappedFile]", "none", "No such file", "expected a readable file");
-  EXPECT_ERROR(MappedFile(folder.path()), folder.path().string(), "not a regular file, expected one");
+  EXPECT_ERROR(MappedFile(folder.path()), folder.path().string(), "not a regular file", "expected one");
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_ERROR(MappedFile(folder / "pipe"), "not a regular file");
 }

@@ -64,13 +64,13 @@ TEST(Embedding, ErrorsNameTheTokenAndItsPlace) {
   Embedding layer(10, 4, initial);
   Tensor<std::int32_t, 2> tokens({2, 3});
   Tensor<float, 3> y({2, 3, 4}), wrong({2, 3, 5});
-  EXPECT_ERROR(layer.forward(tokens.view(), wrong.view()), "[Embedding] y: [2, 3, 5], expected [2, 3, 4]");
-  EXPECT_ERROR(layer.backward(tokens.view(), wrong.view()), "[Embedding] grad_y: [2, 3, 5], expected [2, 3, 4]");
+  EXPECT_ERROR(layer.forward(tokens.view(), wrong.view()), "[Embedding]", "y: [2, 3, 5]", "expected [2, 3, 4]");
+  EXPECT_ERROR(layer.backward(tokens.view(), wrong.view()), "[Embedding]", "grad_y: [2, 3, 5]", "expected [2, 3, 4]");
   tokens(1, 2) = 10;
-  EXPECT_ERROR(layer.forward(tokens.view(), y.view()), "[Embedding] tokens: 10 at [1, 2], expected 0 to 9");
+  EXPECT_ERROR(layer.forward(tokens.view(), y.view()), "[Embedding]", "tokens: 10 at [1, 2]", "expected 0 to 9");
   tokens(1, 2) = -1;
-  EXPECT_ERROR(layer.backward(tokens.view(), y.view()), "[Embedding] tokens: -1 at [1, 2], expected 0 to 9");
-  EXPECT_ERROR(Embedding(0, 4, initial), "[Embedding] vocabulary, channels: 0, 4, expected above 0");
+  EXPECT_ERROR(layer.backward(tokens.view(), y.view()), "[Embedding]", "tokens: -1 at [1, 2]", "expected 0 to 9");
+  EXPECT_ERROR(Embedding(0, 4, initial), "[Embedding]", "vocabulary, channels: 0, 4", "expected above 0");
 }
 
 }  // namespace

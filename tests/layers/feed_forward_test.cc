@@ -97,19 +97,20 @@ TEST(FeedForward, ErrorsNameTheLayer) {
   SwiGlu::Saved swiglu_saved;
   GeluFeedForward::Saved gelu_saved;
   Tensor<float, 2> x({2, 4}), wrong({2, 5}), few({1, 4});
-  EXPECT_ERROR(swiglu.forward(wrong.view(), x.view(), nullptr, workspace), "[SwiGlu] x: [2, 5], expected [N, 4]");
-  EXPECT_ERROR(gelu.forward(x.view(), few.view(), nullptr, workspace), "[GeluFeedForward] y: [1, 4], expected [2, 4]");
-  EXPECT_ERROR(swiglu.backward(swiglu_saved, x.view(), x.view(), workspace),
-               "[SwiGlu] saved: of another layer or empty, expected what forward saved");
-  EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), x.view(), workspace),
-               "[GeluFeedForward] saved: of another layer or empty");
+  EXPECT_ERROR(swiglu.forward(wrong.view(), x.view(), nullptr, workspace), "[SwiGlu]", "x: [2, 5]", "expected [N, 4]");
+  EXPECT_ERROR(gelu.forward(x.view(), few.view(), nullptr, workspace), "[GeluFeedForward]", "y: [1, 4]",
+               "expected [2, 4]");
+  EXPECT_ERROR(swiglu.backward(swiglu_saved, x.view(), x.view(), workspace), "[SwiGlu]",
+               "saved: of another layer or empty", "expected what forward saved");
+  EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), x.view(), workspace), "[GeluFeedForward]",
+               "saved: of another layer or empty");
   Tensor<float, 2> y({2, 4});
   gelu.forward(x.view(), y.view(), &gelu_saved, workspace);
-  EXPECT_ERROR(gelu.backward(gelu_saved, few.view(), x.view(), workspace),
-               "[GeluFeedForward] grad_y: [1, 4], expected [2, 4]");
-  EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), wrong.view(), workspace),
-               "[GeluFeedForward] grad_x: [2, 5], expected [2, 4]");
-  EXPECT_ERROR(SwiGlu(4, 0, initial), "[SwiGlu] channels, hidden: 4, 0, expected above 0");
+  EXPECT_ERROR(gelu.backward(gelu_saved, few.view(), x.view(), workspace), "[GeluFeedForward]", "grad_y: [1, 4]",
+               "expected [2, 4]");
+  EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), wrong.view(), workspace), "[GeluFeedForward]", "grad_x: [2, 5]",
+               "expected [2, 4]");
+  EXPECT_ERROR(SwiGlu(4, 0, initial), "[SwiGlu]", "channels, hidden: 4, 0", "expected above 0");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(LayerErrors, Shapes) {
   EXPECT_ERROR(l.block.forward(l.one(), l.plan, {}, {.mean = l.shorter.view()}, nullptr, l.workspace), "[Block]",
                "y: [2, 6, 24]");
   EXPECT_ERROR(l.w2_block.forward(l.two(), l.plan, {}, l.one_y(), nullptr, l.workspace), "[W2Block]",
-               "y: of one stream, expected two");
+               "y: of one stream", "expected two");
   EXPECT_ERROR(l.w2_block.forward({l.x.mean.view(), l.shorter.view()}, l.plan, {}, good, nullptr, l.workspace),
                "[W2Block]", "x.log_variance: [2, 6, 24]");
 }

@@ -76,13 +76,13 @@ TEST(Linear, ErrorsNameTheArgument) {
   InitialValues initial(1);
   Linear layer(4, 3, true, initial);
   Tensor<float, 2> x({2, 4}), wrong_x({2, 5}), y({2, 3}), wrong_y({1, 3});
-  EXPECT_ERROR(layer.forward(wrong_x.view(), y.view()), "[Linear] x: [2, 5], expected [N, 4]");
-  EXPECT_ERROR(layer.forward(x.view(), wrong_y.view()), "[Linear] y: [1, 3], expected [2, 3]");
-  EXPECT_ERROR(layer.forward(TensorView<float, 2>(x.data(), {2, 4}, {1, 2}), y.view()),
-               "[Linear] x: last stride 2, expected 1");
-  EXPECT_ERROR(layer.backward(x.view(), wrong_y.view(), {}), "[Linear] grad_y: [1, 3], expected [2, 3]");
-  EXPECT_ERROR(layer.backward(x.view(), y.view(), wrong_x.view()), "[Linear] grad_x: [2, 5], expected [2, 4]");
-  EXPECT_ERROR(Linear(0, 3, true, initial), "[Linear] inputs, outputs: 0, 3, expected above 0");
+  EXPECT_ERROR(layer.forward(wrong_x.view(), y.view()), "[Linear]", "x: [2, 5]", "expected [N, 4]");
+  EXPECT_ERROR(layer.forward(x.view(), wrong_y.view()), "[Linear]", "y: [1, 3]", "expected [2, 3]");
+  EXPECT_ERROR(layer.forward(TensorView<float, 2>(x.data(), {2, 4}, {1, 2}), y.view()), "[Linear]", "x: last stride 2",
+               "expected 1");
+  EXPECT_ERROR(layer.backward(x.view(), wrong_y.view(), {}), "[Linear]", "grad_y: [1, 3]", "expected [2, 3]");
+  EXPECT_ERROR(layer.backward(x.view(), y.view(), wrong_x.view()), "[Linear]", "grad_x: [2, 5]", "expected [2, 4]");
+  EXPECT_ERROR(Linear(0, 3, true, initial), "[Linear]", "inputs, outputs: 0, 3", "expected above 0");
 }
 
 }  // namespace

@@ -117,14 +117,14 @@ TEST(CrossEntropy, ErrorsNameTheArgument) {
   Workspace workspace;
   const std::vector<std::int32_t> fine{0, 2}, large{0, 3}, negative{-1, 0}, one{0};
   std::vector<float> rows(3);
-  EXPECT_ERROR(cross_entropy(logits.view(), large, {}, workspace),
-               "[cross_entropy] targets: 3 at 1, expected 0 to 2, or -100 to leave the row out");
-  EXPECT_ERROR(cross_entropy(logits.view(), negative, {}, workspace), "[cross_entropy] targets: -1 at 0, expected");
-  EXPECT_ERROR(cross_entropy(logits.view(), one, {}, workspace), "[cross_entropy] targets: 1, expected 2");
-  EXPECT_ERROR(cross_entropy(logits.view(), fine, {.grad_logits = wrong.view()}, workspace),
-               "[cross_entropy] grad_logits: [2, 4], expected [2, 3]");
-  EXPECT_ERROR(cross_entropy(logits.view(), fine, {.row_losses = rows}, workspace),
-               "[cross_entropy] row_losses: 3, expected 2");
+  EXPECT_ERROR(cross_entropy(logits.view(), large, {}, workspace), "[cross_entropy]", "targets: 3 at 1",
+               "expected 0 to 2, or -100 to leave the row out");
+  EXPECT_ERROR(cross_entropy(logits.view(), negative, {}, workspace), "[cross_entropy]", "targets: -1 at 0, expected");
+  EXPECT_ERROR(cross_entropy(logits.view(), one, {}, workspace), "[cross_entropy]", "targets: 1", "expected 2");
+  EXPECT_ERROR(cross_entropy(logits.view(), fine, {.grad_logits = wrong.view()}, workspace), "[cross_entropy]",
+               "grad_logits: [2, 4]", "expected [2, 3]");
+  EXPECT_ERROR(cross_entropy(logits.view(), fine, {.row_losses = rows}, workspace), "[cross_entropy]", "row_losses: 3",
+               "expected 2");
 }
 
 }  // namespace

@@ -233,11 +233,11 @@ TEST(Matmul, NothingToSumLeavesBiasOrWhatWasThere) {
 
 TEST(Matmul, ErrorsNameTheShapes) {
   Tensor<float, 2> a({2, 4}), b({5, 3}), c({2, 3});
-  EXPECT_ERROR(detail::matmul(a.view(), b.view(), c.view(), Into::write),
-               "[matmul] shapes: [2, 4] by [5, 3] into [2, 3], expected [M, K] by [K, N] into [M, N]");
+  EXPECT_ERROR(detail::matmul(a.view(), b.view(), c.view(), Into::write), "[matmul]",
+               "shapes: [2, 4] by [5, 3] into [2, 3]", "expected [M, K] by [K, N] into [M, N]");
   Tensor<float, 2> square({8, 8});
   const TensorView<float, 2> apart(square.data(), {4, 3}, {16, 2});
-  EXPECT_ERROR(detail::matmul(a.view(), apart, c.view(), Into::write), "[matmul] strides: none is 1");
+  EXPECT_ERROR(detail::matmul(a.view(), apart, c.view(), Into::write), "[matmul]", "strides: none is 1");
 }
 
 }  // namespace

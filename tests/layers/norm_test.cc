@@ -152,14 +152,16 @@ TEST(Norm, ErrorsNameTheLayer) {
   Workspace workspace;
   NormSaved saved;
   Tensor<float, 2> x({2, 4}), wrong({2, 5}), few({1, 4});
-  EXPECT_ERROR(rms.forward(wrong.view(), x.view()), "[RmsNorm] x: [2, 5], expected [N, 4]");
-  EXPECT_ERROR(layer.forward(x.view(), few.view()), "[LayerNorm] y: [1, 4], expected [2, 4]");
-  EXPECT_ERROR(rms.backward(saved, x.view(), x.view(), workspace), "[RmsNorm] saved: of another layer or empty");
+  EXPECT_ERROR(rms.forward(wrong.view(), x.view()), "[RmsNorm]", "x: [2, 5]", "expected [N, 4]");
+  EXPECT_ERROR(layer.forward(x.view(), few.view()), "[LayerNorm]", "y: [1, 4]", "expected [2, 4]");
+  EXPECT_ERROR(rms.backward(saved, x.view(), x.view(), workspace), "[RmsNorm]", "saved: of another layer or empty");
   layer.forward(x.view(), x.view(), &saved);
-  EXPECT_ERROR(layer.backward(saved, few.view(), x.view(), workspace), "[LayerNorm] grad_y: [1, 4], expected [2, 4]");
-  EXPECT_ERROR(layer.backward(saved, x.view(), wrong.view(), workspace), "[LayerNorm] grad_x: [2, 5], expected [2, 4]");
-  EXPECT_ERROR(RmsNorm(0), "[RmsNorm] channels: 0, expected above 0");
-  EXPECT_ERROR(LayerNorm(4, -1.0f), "[LayerNorm] eps: -1, expected 0 or above");
+  EXPECT_ERROR(layer.backward(saved, few.view(), x.view(), workspace), "[LayerNorm]", "grad_y: [1, 4]",
+               "expected [2, 4]");
+  EXPECT_ERROR(layer.backward(saved, x.view(), wrong.view(), workspace), "[LayerNorm]", "grad_x: [2, 5]",
+               "expected [2, 4]");
+  EXPECT_ERROR(RmsNorm(0), "[RmsNorm]", "channels: 0", "expected above 0");
+  EXPECT_ERROR(LayerNorm(4, -1.0f), "[LayerNorm]", "eps: -1", "expected 0 or above");
 }
 
 }  // namespace

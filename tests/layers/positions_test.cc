@@ -74,13 +74,13 @@ TEST(Positions, TheGradientIsMadeWhenItIsNotThere) {
 TEST(Positions, ErrorsNameTheArgument) {
   const PositionPlan plan = plan_of(Tensor<float, 3>({2, 5, 4}));
   Tensor<float, 3> batch({3, 5, 4}), length({2, 6, 4}), fine({2, 5, 4});
-  EXPECT_ERROR(add_positions(plan, batch.view()), "[add_positions] x: [3, 5, 4], expected", "plan.add: [2, 5, 4]");
+  EXPECT_ERROR(add_positions(plan, batch.view()), "[add_positions]", "x: [3, 5, 4], expected", "plan.add: [2, 5, 4]");
   PlanGradient gradient;
   gradient.add = Tensor<float, 3>({1, 5, 4});
-  EXPECT_ERROR(add_positions_backward(plan, length.view(), gradient),
-               "[add_positions_backward] grad_x: [2, 6, 4], expected");
-  EXPECT_ERROR(add_positions_backward(plan, fine.view(), gradient),
-               "[add_positions_backward] gradient: add of [1, 5, 4], expected [2, 5, 4]");
+  EXPECT_ERROR(add_positions_backward(plan, length.view(), gradient), "[add_positions_backward]",
+               "grad_x: [2, 6, 4], expected");
+  EXPECT_ERROR(add_positions_backward(plan, fine.view(), gradient), "[add_positions_backward]",
+               "gradient: add of [1, 5, 4]", "expected [2, 5, 4]");
 }
 
 }  // namespace

@@ -200,7 +200,8 @@ TEST(Decoder, ScalingsCanChangeAtInference) {
   const double plain = step.loss();
   step.model.set_encoding(RopeConfig{.head_dim = 6, .scaling = {.type = "linear", .factor = 4.0}});
   EXPECT_NE(step.loss(), plain);
-  EXPECT_ERROR(step.model.set_encoding(LearnedConfig{.max_length = 32}), "encoding: learned, expected one that learns");
+  EXPECT_ERROR(step.model.set_encoding(LearnedConfig{.max_length = 32}), "encoding: learned",
+               "expected one that learns");
 }
 
 TEST(Decoder, WeightsOfOneLayer) {
@@ -215,20 +216,21 @@ TEST(Decoder, WeightsOfOneLayer) {
 TEST(Decoder, BadInputIsNamed) {
   DecoderConfig config = small_config(NoneConfig{}, Score::dot);
   config.num_hidden_layers = 0;
-  EXPECT_ERROR(Decoder(config, 1), "[Decoder] num_hidden_layers: 0");
+  EXPECT_ERROR(Decoder(config, 1), "[Decoder]", "num_hidden_layers: 0");
   config = small_config(NoneConfig{}, Score::w2), config.qk_norm = true;
   EXPECT_ERROR(Decoder(config, 1), "qk_norm");
   Step step(small_config(LearnedConfig{.max_length = 16}, Score::dot));
   EXPECT_ERROR(step.loss(), "16");
   Step other(small_config(NoneConfig{}, Score::dot));
-  EXPECT_ERROR(other.model.backward(other.saved, other.grad_logits.view(), other.workspace), "[Decoder] saved: empty");
+  EXPECT_ERROR(other.model.backward(other.saved, other.grad_logits.view(), other.workspace), "[Decoder]",
+               "saved: empty");
   other.tokens(1, 3) = 29;
   EXPECT_ERROR(other.loss(), "29");
   Decoder::Cache cache = other.model.make_cache({.batch = 1, .capacity = 4});
   Tensor<float, 2> logits({1, 29});
   const Tensor<std::int32_t, 2> tokens = random_tokens({1, 5}, 29, 1);
-  EXPECT_ERROR(other.model.decode(tokens.view(), cache, logits.view(), other.workspace),
-               "5 more after 0, expected at most the cache's 4");
+  EXPECT_ERROR(other.model.decode(tokens.view(), cache, logits.view(), other.workspace), "5 more after 0",
+               "expected at most the cache's 4");
 }
 
 }  // namespace

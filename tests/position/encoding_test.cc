@@ -203,7 +203,7 @@ TEST(AddedTables, BeginAsLargeAsTheEmbeddings) {
   }
   EXPECT_EQ(encoding("sinusoidal").defaults(kShape).as<SinusoidalConfig>().amplitude, 1.0);
   EXPECT_ERROR(lower_alone(SinusoidalConfig{.amplitude = 0.0}, {.queries = positions.view(), .shape = shape}),
-               "[sinusoidal] amplitude: 0");
+               "[sinusoidal]", "amplitude: 0");
 }
 
 // ---- bias ----

@@ -1,7 +1,7 @@
 """What the tests of the command line share: the smallest training, and how a program ended.
 
-Random cases begin at seed PHASOR_SEED (default: the day's number, so that every day sees others); a failure prints its
-seed. With PHASOR_NIGHT=1 there are many more of them.
+Random cases begin at seed PHASOR_SEED_START (default: the day's number, so that every day sees others); a failure prints
+its seed. With PHASOR_NIGHT=1 there are many more of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 NIGHT = os.environ.get("PHASOR_NIGHT") == "1"
-SEED = int(os.environ.get("PHASOR_SEED", time.time() // 86400))
+SEED = int(os.environ.get("PHASOR_SEED_START", time.time() // 86400))
 SIZE = ["--layers", "1", "--hidden", "8", "--heads", "2", "--ffn", "8", "--length", "8", "--batch", "2"]
 TASK = ["--task", "copy", "--symbols", "4"]
 # One thread: models of this size gain nothing by more, and the tests run beside others.

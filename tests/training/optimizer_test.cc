@@ -176,16 +176,16 @@ TEST(AdamW, ClippingIsTorchs) {
 TEST(AdamW, Errors) {
   Weight weight({2, 2}), other({3});
   const NamedWeights weights{{"w", &weight}};
-  EXPECT_ERROR(AdamW(weights, {.beta1 = 1.0}), "[AdamW] beta1: 1", "less than 1");
-  EXPECT_ERROR(AdamW(weights, {.beta2 = -0.1}), "[AdamW] beta2: -0.1");
-  EXPECT_ERROR(AdamW(weights, {.eps = 0.0}), "[AdamW] eps: 0");
-  EXPECT_ERROR(AdamW(weights, {.weight_decay = NAN}), "[AdamW] weight_decay: nan");
+  EXPECT_ERROR(AdamW(weights, {.beta1 = 1.0}), "[AdamW]", "beta1: 1", "less than 1");
+  EXPECT_ERROR(AdamW(weights, {.beta2 = -0.1}), "[AdamW]", "beta2: -0.1");
+  EXPECT_ERROR(AdamW(weights, {.eps = 0.0}), "[AdamW]", "eps: 0");
+  EXPECT_ERROR(AdamW(weights, {.weight_decay = NAN}), "[AdamW]", "weight_decay: nan");
   AdamW optimizer(weights, {});
-  EXPECT_ERROR(optimizer.step(-1.0), "[AdamW] learning_rate: -1");
+  EXPECT_ERROR(optimizer.step(-1.0), "[AdamW]", "learning_rate: -1");
   EXPECT_ERROR(optimizer.restore(-1, optimizer.moments()), "steps_done: -1");
-  EXPECT_ERROR(optimizer.restore(1, {}), "moments: of 0 weights, expected 1");
+  EXPECT_ERROR(optimizer.restore(1, {}), "moments: of 0 weights", "expected 1");
   EXPECT_ERROR(optimizer.restore(1, AdamW({{"v", &other}}, {}).moments()), "weight v with 3", "expected w with 4");
-  EXPECT_ERROR(clip_scale(1.0, -1.0), "[clip_scale] max_norm: -1");
+  EXPECT_ERROR(clip_scale(1.0, -1.0), "[clip_scale]", "max_norm: -1");
 }
 
 TEST(Schedule, RisesThenFallsAlongACosine) {
@@ -199,10 +199,10 @@ TEST(Schedule, RisesThenFallsAlongACosine) {
 }
 
 TEST(Schedule, Errors) {
-  EXPECT_ERROR(learning_rate({.peak = 0.0, .steps = 5}, 0), "[learning_rate] peak: 0");
-  EXPECT_ERROR(learning_rate({.warmup_steps = 6, .steps = 5}, 0), "warmup_steps: 6, expected 0 to steps 5");
+  EXPECT_ERROR(learning_rate({.peak = 0.0, .steps = 5}, 0), "[learning_rate]", "peak: 0");
+  EXPECT_ERROR(learning_rate({.warmup_steps = 6, .steps = 5}, 0), "warmup_steps: 6", "expected 0 to steps 5");
   EXPECT_ERROR(learning_rate({.steps = 5, .final_fraction = 1.5}, 0), "final_fraction: 1.5");
-  EXPECT_ERROR(learning_rate({.steps = 5}, 5), "step: 5, expected 0 to 4");
+  EXPECT_ERROR(learning_rate({.steps = 5}, 5), "step: 5", "expected 0 to 4");
 }
 
 }  // namespace

@@ -194,9 +194,10 @@ TEST(Tasks, SymbolsAreUniform) {
 }
 
 TEST(Tasks, RefuseWhatHasNoAnswer) {
-  EXPECT_ERROR(task_dataset("none"), "[task] name: \"none\", expected one of copy, reverse, recall, induction, ago");
-  EXPECT_ERROR(task_dataset("copy", {.symbols = 1}), "[task_dataset] symbols: 1, expected 2 to 1048576");
-  EXPECT_ERROR(task_dataset("ago", {.distance = -1}), "distance: -1, expected 0 to");
+  EXPECT_ERROR(task_dataset("none"), "[task]", "name: \"none\"",
+               "expected one of copy, reverse, recall, induction, ago");
+  EXPECT_ERROR(task_dataset("copy", {.symbols = 1}), "[task_dataset]", "symbols: 1", "expected 2 to 1048576");
+  EXPECT_ERROR(task_dataset("ago", {.distance = -1}), "distance: -1", "expected 0 to");
   const std::map<std::string_view, std::int64_t> shortest{
       {"copy", 2}, {"reverse", 2}, {"recall", 4}, {"induction", 2}, {"ago", 5}};
   for (const auto& each : shortest) {
@@ -209,12 +210,12 @@ TEST(Tasks, RefuseWhatHasNoAnswer) {
     EXPECT_GT(std::ranges::count_if(batch.targets, [](std::int32_t target) { return target != kNoTarget; }), 0) << name;
   }
   const auto data = task_dataset("copy");
-  EXPECT_ERROR(batch_of(*data, -1, Split::train, 1, 8), "[fill] index: -1, expected 0 to");
+  EXPECT_ERROR(batch_of(*data, -1, Split::train, 1, 8), "[fill]", "index: -1", "expected 0 to");
   EXPECT_ERROR(batch_of(*data, std::int64_t{1} << 61, Split::train, 2, 8), "index: 2305843009213693952");
   EXPECT_ERROR(batch_of(*data, 0, Split::train, 0, 8), "batch: tokens [0, 8]", "not empty");
   Batch odd(2, 8);
   odd.targets = Tensor<std::int32_t, 2>({2, 9});
-  EXPECT_ERROR(data->fill(0, Split::train, odd), "tokens [2, 8] and targets [2, 9], expected two of the same shape");
+  EXPECT_ERROR(data->fill(0, Split::train, odd), "tokens [2, 8] and targets [2, 9]", "expected two of the same shape");
   EXPECT_ERROR(batch_of(*task_dataset("recall", {.symbols = 2}), 0, Split::validation, 1, 4),
                "too few different rows for two splits");
 }

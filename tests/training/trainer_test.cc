@@ -182,11 +182,12 @@ TEST(Evaluate, Errors) {
   const auto data = make_dataset({.task = "copy", .symbols = 8});
   const Decoder model(small_config(data->vocabulary()), 3);
   Workspace workspace;
-  EXPECT_ERROR(evaluate(model, *data, {.length = 0}, workspace), "[evaluate] length: 0");
-  EXPECT_ERROR(evaluate(model, *data, {.length = 8, .rows = 0}, workspace), "[evaluate] rows: 0");
-  EXPECT_ERROR(evaluate(model, *data, {.length = 8, .batch = 0}, workspace), "[evaluate] batch: 0");
+  EXPECT_ERROR(evaluate(model, *data, {.length = 0}, workspace), "[evaluate]", "length: 0");
+  EXPECT_ERROR(evaluate(model, *data, {.length = 8, .rows = 0}, workspace), "[evaluate]", "rows: 0");
+  EXPECT_ERROR(evaluate(model, *data, {.length = 8, .batch = 0}, workspace), "[evaluate]", "batch: 0");
   const Decoder narrow(small_config(4), 3);
-  EXPECT_ERROR(evaluate(narrow, *data, {.length = 8}, workspace), "9 different tokens, expected at most the model's 4");
+  EXPECT_ERROR(evaluate(narrow, *data, {.length = 8}, workspace), "9 different tokens",
+               "expected at most the model's 4");
   DecoderConfig both_ways = small_config(9);
   both_ways.causal = false;
   const Decoder encoder(both_ways, 3);
@@ -213,9 +214,9 @@ TEST(Trainer, Errors) {
   refused([](TrainSettings& s) { s.schedule.steps = 1'000'000'001; }, "steps: 1000000001, expected 1 to 1000000000");
   refused([](TrainSettings& s) { s.batch = s.length = 1 << 20; }, "batch, length: 1048576 rows of 1048576 tokens");
   Trainer trainer(model, *data, good);
-  EXPECT_ERROR(train(trainer, {.save_every = -1}), "[train] save_every: -1");
+  EXPECT_ERROR(train(trainer, {.save_every = -1}), "[train]", "save_every: -1");
   train(trainer);
-  EXPECT_ERROR(trainer.step(), "[Trainer] step: 3, expected at most the schedule's 2");
+  EXPECT_ERROR(trainer.step(), "[Trainer]", "step: 3", "expected at most the schedule's 2");
 }
 
 }  // namespace
