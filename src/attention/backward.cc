@@ -54,7 +54,7 @@ class BackwardRun {
   }
 
  private:
-  // Blocks are dealt to chunks to and fro, so that under a causal mask each gets as much work.
+  // Blocks are assigned to chunks back and forth, so that each chunk has the same work under a causal mask.
   int64_t ChunkOf(int64_t i) const {
     const int64_t round = i / task_.chunks, place = i % task_.chunks;
     return round % 2 ? task_.chunks - 1 - place : place;
@@ -136,7 +136,7 @@ class BackwardRun {
     return false;
   }
 
-  // Again for grad_q alone, so that NaN in keys that a query does not see stays out of its gradient.
+  // Recomputes only grad_q, so that NaN in keys that a query does not see stays out of its gradient.
   void RunQueriesCarefully() {
     std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
     queries_.ForEachBlock([&](const KeyBlock& keys) {

@@ -7,8 +7,8 @@
 
 namespace phasor::detail {
 
-// Gradients of k or v while they are summed: float rows with room for whole vectors. The queries of a head may be cut
-// into chunks, each with rows of its own, added up in order at the end: the same bits for any number of threads.
+// Gradients of k or v while they are summed: float rows padded to whole vectors. The queries of a head may be split
+// into chunks with separate rows, which are added in order at the end: the same bits for any number of threads.
 class GradientRows {
  public:
   GradientRows(const AnyOutput& out, std::int64_t chunks);
@@ -21,7 +21,7 @@ class GradientRows {
     return (chunk == 0 ? first_ : others_[static_cast<std::size_t>(chunk) - 1]).strides[2];
   }
 
-  // Adds the chunks, turns the rows back and stores them.
+  // Adds the chunks, applies the transposed rotation and stores the rows.
   void finish(const std::optional<RotaryView>& rotation);
 
  private:
@@ -55,7 +55,7 @@ struct BackwardJob {
   std::int64_t queries_of_a_block = 0;
 };
 
-// gradients.mask, in a pass of its own.
+// gradients.mask, in a separate pass.
 void mask_backward(const BackwardJob& job);
 
 template <class View>
@@ -67,7 +67,7 @@ void fill_zero(const View& view) {
   }
 }
 
-// The gradient of the additive mask at one (batch, head) of its own shape and a range of query rows.
+// The gradient of the additive mask at one (batch, head) of the mask's shape, for a range of query rows.
 struct MaskTask {
   std::int64_t batch = 0, head = 0;  // of the gradient, 0 where it is broadcast
   std::int64_t first = 0, end = 0;   // rows of q

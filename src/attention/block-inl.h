@@ -1,4 +1,5 @@
-// What forward and backward share: a block of queries staged as panels, and the walk over the blocks of keys it sees.
+// Shared by forward and backward: a block of queries staged as panels, and the loop over the blocks of keys that it
+// sees.
 #if defined(PHASOR_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_ATTENTION_BLOCK_INL_H_
 #undef PHASOR_ATTENTION_BLOCK_INL_H_
@@ -21,8 +22,8 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a tensor as floats: where they lie, or copied, with zeros past the last row up to whole panels and past the
-// last channel up to whole squares.
+// Rows of a tensor as floats: in place, or copied, with zeros past the last row up to whole panels and past the last
+// channel up to whole squares.
 struct StagedRows {
   const float* data = nullptr;
   size_t stride = 0, channels = 0;
@@ -37,13 +38,13 @@ inline float* TakeRows(detail::Arena& arena, int64_t queries, int64_t channels) 
   return arena.take(WholePanels(queries) * WholeSquares(static_cast<size_t>(channels)));
 }
 
-// Whether panels can be made of, or written to, rows of floats in the tensor itself.
+// Whether panels can be made directly from, or written directly to, the float rows of the tensor.
 inline bool HoldsWholePanels(const Shape<4>& shape, detail::ElementType type, int64_t queries) {
   return type == detail::ElementType::float32 && queries % static_cast<int64_t>(kPanel) == 0 &&
          shape[3] % static_cast<int64_t>(kSquare) == 0;
 }
 
-// Zeros where rows that are read into a buffer leave any.
+// Writes zeros where the rows do not fill the buffer.
 inline void ClearAroundRows(int64_t rows, size_t channels, float* buffer) {
   const size_t stride = WholeSquares(channels);
   const size_t filled = stride == channels ? static_cast<size_t>(rows) : 0;
@@ -64,7 +65,7 @@ inline StagedRows ReadQueries(const detail::AnyView& x, const detail::QueryBlock
   return {buffer, stride, channels};
 }
 
-// Panels of the rows, one behind the other: [panel][panel_rows][kPanel].
+// Panels of the rows, one after the other: [panel][panel_rows][kPanel].
 inline void RowsToPanels(const StagedRows& rows, int64_t queries, float factor, float* HWY_RESTRICT panels) {
   for (size_t first = 0; first < static_cast<size_t>(queries); first += kPanel)
     RowsToPanel(rows.data + first * rows.stride, rows.stride, rows.channels, factor,
@@ -129,7 +130,7 @@ inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& blo
   return scoring;
 }
 
-// Buffers for blocks of keys and values that have to be converted as they are met.
+// Buffers for blocks of keys and values that are converted when they are used.
 struct KeyBuffers {
   float* k = nullptr;
   float* v = nullptr;
@@ -162,7 +163,7 @@ HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock
   }
 }
 
-// tile = factor * 2^(tile - base) lane by lane: scores to weights, once softmax is known.
+// tile = factor * 2^(tile - base) lane by lane: scores to weights, when the softmax is known.
 inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_RESTRICT base,
                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT tile) {
   const FloatTag d;
@@ -194,7 +195,7 @@ inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t
       KeepSum());
 }
 
-// The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
+// The same, but a row with NaN or infinity is not multiplied by a weight of 0, which hides it.
 inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channels, size_t keys, const float* a,
                                                   size_t a_stride, const float* HWY_RESTRICT tile,
                                                   const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel,
@@ -212,7 +213,7 @@ inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channel
     }
 }
 
-// Whether one of the first `count` lanes holds a NaN.
+// Whether one of the first `count` lanes has a NaN.
 inline HWY_NOINLINE bool HasNaN(size_t channels, size_t count, const float* HWY_RESTRICT panel) {
   const FloatTag d;
   HWY_ALIGN float sums[kPanel];

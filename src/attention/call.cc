@@ -12,7 +12,7 @@ namespace phasor::detail {
 namespace {
 
 constexpr std::int64_t kMostChannels = 512;
-// Further than any position: keeps sums of positions and window sizes far from overflow.
+// Larger than any position: keeps sums of positions and window sizes far from overflow.
 constexpr std::int64_t kFar = std::int64_t{1} << 50;
 
 void check_inputs(const char* function, const AnyView& q, const AnyView& k, const AnyView& v) {
@@ -68,7 +68,7 @@ List<Sequence> ragged_sequences(const char* function, const AnyView& q, const An
   return sequences;
 }
 
-// Offsets first (their default looks at all keys), then lengths.
+// Offsets first (their default depends on all keys), then lengths.
 void place_sequences(const char* function, const AttentionOptions& options, List<Sequence>& sequences) {
   const auto offsets = options.query_offsets, lengths = options.key_lengths;
   PHASOR_CHECK(offsets.size() <= 1 || offsets.size() == sequences.size(), function, "query_offsets: ", offsets.size(),
@@ -174,7 +174,7 @@ void check_output(const char* function, const char* name, const AnyOutput& x, co
   check_distinct(function, name, x.shape, x.strides);
 }
 
-// Every output apart from every input, those of the options included, and every other output.
+// No output shares memory with an input, those of the options included, or with another output.
 void check_all_apart(const char* function, const AttentionCall& call, const List<Extent>& outputs,
                      List<Extent> inputs) {
   const AttentionOptions& o = call.options;

@@ -1,4 +1,4 @@
-// One call of attention, checked and with defaults filled in: what all kernels read.
+// One call of attention, checked and with defaults filled in: the input of all kernels.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ constexpr ElementType element_type = std::is_same_v<T, float>  ? ElementType::fl
                                      : std::is_same_v<T, bf16> ? ElementType::bfloat16
                                                                : ElementType::float16;
 
-// A tensor whose element type is known at run time only, so that kernels are written once. Byte: std::byte or const.
+// A tensor whose element type is known only at run time, so that kernels are written once. Byte: std::byte or const.
 template <class Byte>
 struct AnyTensor {
   Byte* data = nullptr;
@@ -41,7 +41,7 @@ struct AnyTensor {
 using AnyView = AnyTensor<const std::byte>;
 using AnyOutput = AnyTensor<std::byte>;
 
-// Queries and keys that see each other. Positions and keys count from the sequence's first key.
+// Queries and keys of one sequence. Positions and keys count from the sequence's first key.
 struct Sequence {
   std::int64_t batch = 0;
   std::int64_t first_query = 0, queries = 0;
@@ -51,11 +51,11 @@ struct Sequence {
 
 struct AttentionCall {
   AnyView q, k, v;
-  // More channels of q, behind the first, or none, and what is then subtracted from both [B, G, 1, D]. As W2 has them:
+  // More channels of q, after the first ones, or none, and what is then subtracted from both, [B, G, 1, D]. Used by W2,
   // forward only.
   std::optional<AnyView> second_q;
   TensorView<const float, 4> middle;
-  std::optional<AnyView> second_v;  // more values under the same weights, shaped as v: forward only, as W2 has them
+  std::optional<AnyView> second_v;  // more values with the same weights, shaped as v: used by W2, forward only
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   std::int64_t channels = 0, value_channels = 0;  // D, E
   double scale = 1.0;
@@ -85,7 +85,7 @@ struct BackwardInput {
   TensorView<const float, 3> lse;
   AnyView grad_out;
   TensorView<const float, 3> grad_lse;
-  // [B, H, T], optional: what is to be added to lse. W2 has it; as one float the sum would lose digits.
+  // [B, H, T], optional: added to lse, by W2. As one float the sum would lose digits.
   TensorView<const double, 3> lse_shift{};
 };
 

@@ -38,7 +38,7 @@ Interleaved common_strides(const Extent& a, const Extent& b) {
   return result;
 }
 
-// Whether each common dimension steps over all that smaller ones reach.
+// Whether each common dimension has a larger step than the range of the smaller ones.
 bool is_nested(const Extent& a, const Extent& b, const Interleaved& both) {
   std::int64_t reach = std::max(both.reach_a, both.reach_b);
   for (std::size_t level = both.common.size(); level-- > 0;) {
@@ -51,7 +51,7 @@ bool is_nested(const Extent& a, const Extent& b, const Interleaved& both) {
 
 // Whether some element of a and one of b, which begins `distance` elements later, coincide: the distance is then a sum
 // of steps along the common dimensions and a rest within reach. In each dimension only the two numbers of steps that
-// leave a rest below one step come into question: bit `level` of `choice` says which.
+// leave a rest below one step are possible: bit `level` of `choice` selects one.
 bool coincide(const Extent& a, const Extent& b, const Interleaved& both, std::int64_t distance, unsigned choice) {
   for (std::size_t level = 0; level < both.common.size(); level++) {
     const std::size_t i = both.common[level];

@@ -1,4 +1,4 @@
-// Rules for tensors that several functions share.
+// Checks of tensors that several functions share.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void check_shape(const char* function, const char* name, const std::array<std::i
                " = ", meaning);
 }
 
-// Memory of one result each: no stride 0.
+// Each result has its own memory: no stride 0.
 template <std::size_t Rank>
 void check_distinct(const char* function, const char* name, const std::array<std::int64_t, Rank>& shape,
                     const std::array<std::int64_t, Rank>& strides) {
@@ -40,7 +40,7 @@ void check_distinct(const char* function, const char* name, const std::array<std
                  shape_text(shape), ", expected an element of its own for each result");
 }
 
-// Where a tensor lies, for tests of overlap.
+// The memory of a tensor, for checks of overlap.
 struct Extent {
   const char* name;
   const std::byte* data;

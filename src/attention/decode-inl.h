@@ -1,5 +1,5 @@
 // The loops of decoding over a block of keys: scores as dot products along the channels, softmax along the keys, and
-// weighted sums of the rows of values. Keys and values are read where they lie, whatever their type.
+// weighted sums of the rows of values. Keys and values are read in place, whatever their type.
 #if defined(PHASOR_ATTENTION_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_ATTENTION_DECODE_INL_H_
 #undef PHASOR_ATTENTION_DECODE_INL_H_
@@ -23,11 +23,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The most keys of a block: a multiple of every vector, as is each block's.
 constexpr size_t kDecodeKeys = 64;
-// Keys, or vectors of values, that R slots meet at once: 8 accumulators of 16 registers, or 16 of 32.
+// Keys, or vectors of values, that R slots process at once: 8 accumulators of 16 registers, or 16 of 32.
 template <size_t R>
 constexpr size_t kAtOnce = std::min<size_t>(4, 4 * kVectors / R);
 
-// Rows of keys or values as they lie.
+// Rows of keys or values in place.
 template <class T>
 struct TypedRows {
   const T* data;
@@ -35,8 +35,8 @@ struct TypedRows {
   const T* row(size_t i) const { return data + static_cast<int64_t>(i) * stride; }
 };
 
-// Keys between two looks at the largest score. With the keys fetched meanwhile, and the values of both, they fill a
-// first-level cache of 32 KiB and no more.
+// Keys between two updates of the largest score. Together with the prefetched keys, and the values of both, they just
+// fill a first-level cache of 32 KiB.
 HWY_INLINE size_t KeysInBlock(int64_t bytes_of_key_and_value) {
   return std::clamp<size_t>(static_cast<size_t>(16384 / bytes_of_key_and_value) / 16 * 16, 16, kDecodeKeys);
 }
@@ -59,7 +59,7 @@ HWY_INLINE void ForEachVectors(size_t channels, const Body& body) {
   for (; c < channels; c += kLanes) body.template operator()<1>(c);
 }
 
-// How often DotScores and AddValues call step() of what is ahead.
+// How often DotScores and AddValues call step() of the prefetcher.
 inline int64_t DecodeSteps(size_t slots, size_t value_channels, size_t keys) {
   size_t steps = 0;
   ForEachSlots(slots, [&]<size_t R>(size_t) HWY_ATTR {
@@ -142,8 +142,7 @@ HWY_NOINLINE void DotScores(size_t slots, size_t channels, const float* HWY_REST
 }
 
 // row = 2^(row - max) with the new max, `keys` of them up to a whole vector, added to `sums` lane by lane; returns the
-// factor by which sums over earlier keys shrink. While all keys were hidden the max is -infinity, and 0 is subtracted
-// instead.
+// factor of the sums over earlier keys. While all keys are hidden, the max is -infinity, and 0 is subtracted instead.
 inline HWY_NOINLINE float SoftmaxRow(size_t keys, float* HWY_RESTRICT row, float& max, float* HWY_RESTRICT sums) {
   const FloatTag d;
   FloatVec largest = hn::Set(d, -detail::kInfinity);
@@ -199,7 +198,7 @@ HWY_NOINLINE void AddValues(size_t slots, size_t channels, size_t keys, const fl
   });
 }
 
-// The same where a row that holds NaN or infinity must not meet a weight of 0, which hides it.
+// The same, but a row with NaN or infinity is not multiplied by a weight of 0, which hides it.
 template <class T>
 HWY_NOINLINE void AddValuesCarefully(size_t slots, size_t channels, size_t keys, const float* HWY_RESTRICT weights,
                                      const TypedRows<T>& v, const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,

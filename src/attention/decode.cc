@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-// Keys or values of one key head of one sequence. Rows of whole vectors are read where they lie; others, and keys that
-// have yet to be turned, are copied block by block to rows of floats, with zeros up to a whole vector.
+// Keys or values of one key head of one sequence. Rows of whole vectors are read in place. Others, and keys that are
+// not rotated yet, are copied block by block to rows of floats, with zeros up to a whole vector.
 class DecodeRows {
  public:
   DecodeRows(const detail::AnyView& x, const std::optional<RotaryView>& rotation, const detail::DecodeGroup& group,
@@ -117,7 +117,7 @@ class DecodeChunk {
     return static_cast<size_t>(std::clamp<int64_t>(end_ - first, 0, static_cast<int64_t>(block_)));
   }
 
-  // The next keys and values are fetched while these are met.
+  // The next keys and values are prefetched while these are processed.
   void Attend(bool carefully) {
     std::fill_n(partial_.max, slots_, -detail::kInfinity);
     std::fill_n(sums_, slots_ * kLanes, 0.0f);
@@ -198,11 +198,11 @@ class DecodeChunk {
   const detail::DecodeGroup& group_;
   const int64_t begin_, end_;
   const detail::DecodePartial partial_;
-  const size_t block_;  // keys between two looks at the largest score
+  const size_t block_;  // keys between two updates of the largest score
   const size_t slots_, q_stride_, value_stride_;
   detail::Arena& arena_;
   const DecodeRows k_, v_;
-  float* q_;        // [slots][q_stride], turned, times QueryFactor
+  float* q_;        // [slots][q_stride], rotated, times QueryFactor
   float* scores_;   // [slots][kDecodeKeys]: scores, then weights
   float* sums_;     // [slots][kLanes]: to be added over the lanes
   float* biases_;   // [kDecodeKeys]
@@ -210,7 +210,7 @@ class DecodeChunk {
 };
 
 // forward() gives each query of a head a lane of a panel. Measured for 1 to 32 queries of AVX-512, AVX2 and SSE4 each,
-// its panels are the faster ones from about a third full on, however many heads share their keys.
+// its panels are faster if they are at least about a third full, however many heads share their keys.
 int64_t MostDecodeQueries() { return static_cast<int64_t>(std::max<size_t>(1, kPanel / 4)); }
 
 void RunDecodeChunk(const detail::DecodeJob& job, const detail::DecodeGroup& group, int64_t chunk) {
@@ -265,7 +265,7 @@ List<DecodeGroup> make_groups(const AttentionCall& call, const ScratchZeros<floa
   return groups;
 }
 
-// The calling thread's, kept between calls. The arenas are not for this: each task empties the one of its thread.
+// Memory of the calling thread, kept between calls. Arenas cannot be used: each task empties the arena of its thread.
 std::span<float> shared_scratch(std::int64_t floats) {
   thread_local Tensor<float, 1> memory;
   if (memory.size() < floats) memory = Tensor<float, 1>({floats});
@@ -296,8 +296,8 @@ void finish_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t sl
                   group.sequence->first_query + slot % group.sequence->queries) = end.lse();
 }
 
-// Sums over the chunks, in their order, all shifted to the largest score of any: exact but for rounding. The values of
-// the first chunk become the result.
+// Sums over the chunks in order, all relative to the largest score of any chunk: exact except for rounding. The values
+// of the first chunk become the result.
 void merge_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t slot) {
   const auto channels = static_cast<std::size_t>(job.value_stride());
   const auto values_of = [&](std::int64_t chunk) {

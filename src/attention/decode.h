@@ -1,5 +1,5 @@
-// Attention of few queries over many keys, as when a model writes token by token. There the time is that of reading the
-// keys and values once, so a task reads a chunk of them for all queries that share them.
+// Attention of few queries over many keys, as in generation. Its time is that of reading the keys and values once, so a
+// task reads a chunk of them for all queries that share them.
 #pragma once
 
 #include <atomic>
@@ -14,10 +14,10 @@ struct DecodeGroup {
   const Sequence* sequence = nullptr;
   std::int64_t key_head = 0, slots = 0;
   std::int64_t begin = 0, end = 0;     // the keys that some slot sees
-  std::int64_t chunks = 0;             // at least one, maybe empty: somebody has to write the results
+  std::int64_t chunks = 0;             // at least one, maybe empty: a task must write the results
   float* partials = nullptr;           // [chunks][DecodeJob::partial_size(slots)]
   const float* key_bias = nullptr;     // by key of the sequence
-  std::atomic<std::int64_t> to_do{0};  // chunks; who does the last merges them
+  std::atomic<std::int64_t> to_do{0};  // chunks; the task that finishes the last one merges them
 
   std::int64_t position(std::int64_t slot) const { return sequence->offset + slot % sequence->queries; }
   std::int64_t head(std::int64_t slot) const {
@@ -25,8 +25,8 @@ struct DecodeGroup {
   }
 };
 
-// Softmax over the keys of one chunk: of each slot the largest score, the sum of 2^(score - max), and that of the
-// values weighted so.
+// Softmax over the keys of one chunk: for each slot the largest score, the sum of 2^(score - max), and the sum of the
+// values with these weights.
 struct DecodePartial {
   float* max;     // [slots]
   float* sum;     // [slots]
@@ -34,7 +34,7 @@ struct DecodePartial {
 };
 
 struct DecodeJob {
-  // The split is one of shape, not of threads: so the sums do not depend on how many threads there are. 512 keys of 128
+  // The split depends on the shape, not on threads, so the sums do not depend on the number of threads. 512 keys of 128
   // channels are 512 KiB to read for a few KiB of partial results.
   static constexpr std::int64_t kChunk = 512;
 
@@ -52,7 +52,7 @@ struct DecodeJob {
   }
 };
 
-// Whether decode() is made for this call: few queries, and nothing that wants a whole row of weights.
+// Whether decode() supports this call: few queries, and nothing that needs a whole row of weights.
 bool is_decode(const AttentionCall& call, const ForwardOutput& output);
 void decode(const AttentionCall& call, const ForwardOutput& output);
 

@@ -1,5 +1,6 @@
-// The keys and values that come next, asked for while others are worked on. Requests have to come evenly, since only
-// some twenty lines can be under way, and of keys and values by turns, since the hardware then reads on in both.
+// Prefetches the next keys and values while others are processed. Requests must be spread evenly, because only about
+// twenty lines can be outstanding, and alternate between keys and values, because the hardware prefetcher then follows
+// both.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class LinesAhead {
   const std::byte *at_, *end_;
 };
 
-// step() is called `steps` times, and each time asks for its share.
+// step() is called `steps` times, and each time prefetches its share.
 class DecodeAhead {
  public:
   DecodeAhead(const RowsInMemory& keys, const RowsInMemory& values, std::int64_t steps)

@@ -28,7 +28,7 @@ HWY_INLINE void InvertSums(const float* HWY_RESTRICT sum, float* HWY_RESTRICT fa
   }
 }
 
-// One block of queries of one head, and perhaps the one that the thread will likely have next.
+// One block of queries of one head, and perhaps the block that the thread will probably process next.
 class ForwardBlock {
  public:
   ForwardBlock(const detail::ForwardJob& forward, const detail::QueryBlock& block, const detail::QueryBlock* next)
@@ -66,7 +66,7 @@ class ForwardBlock {
   using AddRows = void(size_t, size_t, size_t, const float*, size_t, const float* HWY_RESTRICT,
                        const float* HWY_RESTRICT, float* HWY_RESTRICT, detail::RowsAhead*);
 
-  // A panel at a time, so that whole panels are read where they lie also when the last is not whole.
+  // One panel at a time, so that whole panels are read in place even if the last one is not whole.
   void StageQueries(float* buffer) const {
     detail::QueryBlock part = block_;
     for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
@@ -89,7 +89,7 @@ class ForwardBlock {
     return {buffer, stride, channels};
   }
 
-  // The rows of the output, then what the next block reads, as far as it reads anything new.
+  // The rows of the output, then the rows that the next block reads and this one does not.
   void LookAhead(const detail::QueryBlock* next) {
     ahead_.add(forward_.output->out, block_.sequence->batch, block_.head, block_.first, block_.count);
     ahead_.add(forward_.output->second_out, block_.sequence->batch, block_.head, block_.first, block_.count);
@@ -195,7 +195,7 @@ class ForwardBlock {
           end.lse();
   }
 
-  // A second walk over the keys, now that the log-sum-exp is known; what is not seen stays 0.
+  // A second pass over the keys, when the log-sum-exp is known; weights of hidden keys stay 0.
   void WriteWeights() {
     const TensorView<float, 4>& weights = forward_.output->weights;
     const int64_t b = block_.sequence->batch;
@@ -256,8 +256,8 @@ HWY_EXPORT(RunForwardBlock);
 
 namespace {
 
-// Small heads are one block, which then reads each key once; many heads keep all threads busy. Depends on shapes alone,
-// as results do on it.
+// Small heads are one block, which reads each key once; with many heads all threads stay busy. It depends on shapes
+// alone, because results depend on it.
 std::int64_t queries_of_a_block(const AttentionCall& call) {
   constexpr std::int64_t kUsual = 128, kMost = 256, kManyHeads = 64;
   return call.queries <= kMost && call.batch * call.heads >= kManyHeads ? kMost : kUsual;

@@ -14,10 +14,10 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a tile beside each other with a panel of zeros between: diagonals are then read as vectors.
+// Rows of a tile side by side with a panel of zeros between them: diagonals can then be read as vectors.
 constexpr size_t kSkewStride = 2 * kPanel;
 
-// What the gradient of scores meets or leaves on its way; all optional.
+// Other inputs and outputs of the gradient of scores; all optional.
 struct ScoreGradientExtras {
   const float* factors = nullptr;  // of dropout, by row and lane
   const float* tanh = nullptr;     // of the softcap, by row and lane
@@ -25,8 +25,8 @@ struct ScoreGradientExtras {
   float* skew = nullptr;           // [rows][kSkewStride]: the gradient itself, for AddDiagonals
 };
 
-// gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight; a weight of 0
-// hides whatever came from its value. Weights leave multiplied by the dropout factors, as the values met them.
+// gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight. A weight of 0
+// hides its value. Weights are multiplied by the dropout factors, as in the products with values.
 inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float* HWY_RESTRICT delta,
                                        const ScoreGradientExtras& extras, float* HWY_RESTRICT weights,
                                        float* HWY_RESTRICT gradient) {
@@ -65,7 +65,7 @@ inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float*
 }
 
 // sums[lane - row] += skew[row][lane]: the gradient of a bias by distance is the sum along diagonals. Each vector of
-// sums is made in registers from the rows that cross it, so no sum is stored and read again one float further on.
+// sums is computed in registers from the rows that cross it, so no sum is stored and read again one float later.
 inline HWY_NOINLINE void AddDiagonals(size_t rows, const float* HWY_RESTRICT skew, float* HWY_RESTRICT sums) {
   const FloatTag d;
   const auto n = static_cast<ptrdiff_t>(rows), lanes = static_cast<ptrdiff_t>(kLanes);
@@ -103,12 +103,12 @@ inline void RowsToStrips(const StagedRows& rows, size_t count, float factor, flo
 
 inline size_t StripsSize(size_t rows, size_t channels) { return (channels + kPanel - 1) / kPanel * kPanel * rows; }
 
-// The tiles of one kind of a block of keys: tile p belongs to panel p and has valid rows (or zeros) wherever a row tile
-// that meets begin[p] .. end[p] - 1 reaches.
+// The tiles of one kind of a block of keys: tile p belongs to panel p. It has valid rows (or zeros) wherever a row tile
+// that contains one of begin[p] .. end[p] - 1 reaches.
 struct PanelTiles {
   float* data = nullptr;
   size_t panels = 0;
-  size_t last_lanes = 0;  // of the last panel that hold queries; what is in others may be anything
+  size_t last_lanes = 0;  // of the last panel that have queries; the others are undefined
   const SeenRows* seen = nullptr;
   float* tile(size_t p) const { return data + p * kTileSize; }
 };

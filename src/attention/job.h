@@ -1,4 +1,4 @@
-// What the tasks of one call share, and the blocks of queries that the call is cut into.
+// Data that the tasks of one call share, and the blocks of queries of the call.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct QueryBlock {
   const Sequence* sequence = nullptr;
   std::int64_t head = 0, first = 0, count = 0;
 
-  // Where its first query stands among the keys of the sequence.
+  // The position of its first query among the keys of the sequence.
   std::int64_t position() const { return sequence->offset + first - sequence->first_query; }
 };
 
@@ -33,8 +33,8 @@ struct Job {
   const float* key_bias_row(const QueryBlock& block) const;
 };
 
-// parallel_for, but on the calling thread when all tasks together are hardly more work than waking another thread:
-// about `multiplications` products of numbers.
+// parallel_for, but on the calling thread if all tasks together are hardly more work than waking another thread: about
+// `multiplications` multiplications.
 void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task);
 
 // Those of one pass over the keys: q.k and weight * v.

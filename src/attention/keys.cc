@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kRowsOfATask = 256;
 
-// Rows that follow each other without a gap: with a gap of a power of two they would fall into few sets of the cache.
+// Rows without gaps: with a power-of-two stride they would share a few cache sets.
 bool is_ready(const AnyView& x, bool turned) {
   return x.type == ElementType::float32 && !turned && (x.strides[2] == x.shape[3] || x.shape[2] <= 1);
 }

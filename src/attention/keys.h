@@ -1,6 +1,5 @@
-// Keys and values as the kernels read them: float rows, turned. They are used where they lie when they are that
-// already; otherwise they are copied once when several blocks of queries read them, and block by block when only one
-// does.
+// Keys and values as the kernels read them: rotated float rows. They are used in place if they are that already.
+// Otherwise they are copied: once if several blocks of queries read them, block by block if only one does.
 #pragma once
 
 #include <cstdint>

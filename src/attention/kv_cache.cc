@@ -41,7 +41,7 @@ void check_rotation(const RotaryView& rotation, const KvCacheConfig& config, std
                " sequences of at least ", tokens, " tokens and at most ", config.channels, " / 2 pairs");
 }
 
-// Of each sequence, and that they fit.
+// The counts of each sequence, checked to fit.
 detail::List<std::int64_t> checked_counts(std::span<const std::int64_t> counts, std::int64_t tokens,
                                           std::span<const std::int64_t> lengths, std::int64_t capacity) {
   PHASOR_CHECK(counts.empty() || counts.size() == lengths.size(), kAppend, "counts: ", counts.size(),

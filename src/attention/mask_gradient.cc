@@ -10,8 +10,8 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-// The gradient of the additive mask: that of the score itself, summed over what the mask is broadcast to. A pass of its
-// own, so that no two tasks add to the same element.
+// The gradient of the additive mask: that of the score itself, summed over the broadcast dimensions. A separate pass,
+// so that no two tasks add to the same element.
 class MaskRun {
  public:
   MaskRun(const detail::BackwardJob& backward, const detail::MaskTask& task)

@@ -1,4 +1,4 @@
-// Rows of any tensor as rows of float, and back: the only place where element types and rotations are met.
+// Rows of any tensor as rows of float, and back: the only place that handles element types and rotations.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace phasor::detail {
 
-// Rows first .. first + count - 1 of head h in batch b, as floats turned by the table's rows of the same tokens (if
-// there is one): to[i * stride + c].
+// Rows first .. first + count - 1 of head h in batch b, as floats rotated by the table's rows of the same tokens (if
+// there is a table): to[i * stride + c].
 void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                const std::optional<RotaryView>& rotation, float* to, std::int64_t stride);
 
@@ -16,7 +16,7 @@ void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t fi
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                 const float* from, std::int64_t stride);
 
-// Turns gradients of turned rows into gradients of the rows, in place: the transpose of the rotation.
+// Converts gradients of rotated rows to gradients of the rows, in place: the transpose of the rotation.
 void turn_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
                std::int64_t channels, float* rows, std::int64_t stride);
 

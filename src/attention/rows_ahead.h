@@ -1,5 +1,5 @@
-// Rows that will be read or written soon, asked for a few lines at a time while something else is computed: heads of a
-// few hundred tokens are read once, and would wait for memory.
+// Rows that will be read or written soon, prefetched a few lines at a time during other computations: heads of a few
+// hundred tokens are read once, and would wait for memory.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ class RowsAhead {
     if (x && count > 0) runs_.at(added_++) = RowsInMemory(x, b, h, first, count);
   }
 
-  // Asks for the next lines, into the second-level cache: the first is full of the tile. Some ten can be under way;
-  // asking for more than that at once is waiting for them.
+  // Prefetches the next lines into the second-level cache: the tile fills the first. About ten can be outstanding; more
+  // at once would wait.
   void fetch(std::int64_t lines) {
     while (lines > 0 && run_ < added_) {
       const RowsInMemory& run = runs_[run_];

@@ -22,7 +22,7 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys are met in blocks of kKeys; a rest that would be a small block of its own is taken with the last.
+// Keys are processed in blocks of kKeys; a small remainder joins the last block.
 constexpr size_t kKeys = 96, kMostKeys = kKeys + 16;
 // Row tiles of the outer products may reach this far past the rows of a panel.
 constexpr size_t kTileSize = (kMostKeys + kTileRows) * kPanel;
@@ -33,7 +33,7 @@ struct QueryPanel {
   int64_t position = 0;     // of lane 0, among the keys of the sequence
   size_t count = 0;
   size_t vectors = 0;        // that hold these lanes
-  const float* q = nullptr;  // [D][kPanel], turned, times QueryFactor
+  const float* q = nullptr;  // [D][kPanel], rotated, times QueryFactor
 };
 
 // Keys first .. first + count - 1 of the sequence.
@@ -53,7 +53,7 @@ struct SeenRows {
   bool empty() const { return begin >= end; }
 };
 
-// What scores of one head and one block of queries depend on besides q and k.
+// Everything but q and k that the scores of one head and one block of queries depend on.
 struct Scoring {
   const detail::AttentionCall* call = nullptr;
   const detail::Sequence* sequence = nullptr;
@@ -65,14 +65,14 @@ struct Scoring {
   int64_t first_position = 0, last_key = 0;
   float* mask_rows = nullptr;          // [kPanel][kMostKeys], when there are masks
   float* mask_tile = nullptr;          // [kMostKeys][kPanel]
-  detail::RowsAhead* ahead = nullptr;  // fetched meanwhile, if given
+  detail::RowsAhead* ahead = nullptr;  // prefetched at the same time, if given
 };
 
 HWY_INLINE bool HasMasks(const detail::AttentionCall& call) {
   return call.options.visible.data != nullptr || call.options.mask.data != nullptr;
 }
 
-// What q is multiplied by in its panel: the scale, and log2(e) unless a softcap comes before base 2 does.
+// The factor of q in its panel: the scale, and log2(e) unless a softcap is applied before base 2.
 inline float QueryFactor(const detail::AttentionCall& call) {
   const double cap = call.options.softcap;
   return static_cast<float>(cap > 0 ? call.scale / cap : call.scale * 1.4426950408889634);
@@ -92,8 +92,8 @@ inline SeenRows RowsSeen(const Scoring& scoring, const QueryPanel& panel, const 
   return seen;
 }
 
-// Calls body(first row, end row, first vector) for runs of rows that vectors from the first on see: beyond the diagonal
-// the first lanes of a panel see nothing of the later keys.
+// Calls body(first row, end row, first vector) for runs of rows that the vectors from the first one see: beyond the
+// diagonal the first lanes of a panel do not see the later keys.
 template <class Body>
 HWY_INLINE void ForEachWedge(const Scoring& scoring, const QueryPanel& panel, const KeyBlock& keys,
                              const SeenRows& seen, const Body& body) {
@@ -122,9 +122,9 @@ inline void FillRelative(const RelativeBiasView& bias, const Scoring& scoring, s
   std::fill_n(relative + after, total - after, detail::bounded_bias(table[0]));
 }
 
-// Adds the biases of row i and vector v of a tile whose first row and vector are given; an absent one is a pointer that
-// stands still on zeros. Biases meet the finished dot product: if sums began with a large bias, each addition would be
-// rounded at its size. The product with log2(e) is added without a rounding of its own.
+// Adds the biases of row i and vector v of a tile whose first row and vector are given; an absent bias is a pointer
+// that stays on zeros. Biases are added to the finished dot product: if sums began with a large bias, each addition
+// would be rounded at its size. The product with log2(e) is added without a separate rounding.
 class RowBias {
  public:
   RowBias(const Scoring& scoring, const QueryPanel& panel, int64_t first, size_t first_vector) {
@@ -165,7 +165,7 @@ inline HWY_NOINLINE void Softcap(size_t vectors, size_t rows, float cap, const R
     }
 }
 
-// Called once a tile: about one line for 32 cycles.
+// Called once per tile: about one line for 32 cycles.
 HWY_INLINE void FetchSome(detail::RowsAhead* ahead) {
   if (ahead) ahead->fetch(kTileRows * kVectors);
 }
@@ -183,8 +183,8 @@ HWY_NOINLINE void RowProducts(size_t vectors, size_t rows, size_t channels, cons
       lanes, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); }, end);
 }
 
-// A bias of -infinity by distance hides the key whatever its score was, NaN included. Lanes without a query stand
-// further on and may see keys that no query sees: they are hidden too.
+// A bias of -infinity by distance hides the key whatever its score was, NaN included. Lanes without a query have
+// later positions and may see keys that no query sees: these are hidden too.
 inline HWY_NOINLINE void HideByDistance(const QueryPanel& panel, size_t rows, const RowBias& bias,
                                         float* HWY_RESTRICT tile) {
   const FloatTag d;
@@ -242,7 +242,7 @@ inline HWY_NOINLINE void AddMasks(const Scoring& scoring, const QueryPanel& pane
   }
 }
 
-// Hides rows (keys `first` .. first + rows - 1) from the lanes that do not see them: lane z stands at p = position + z
+// Hides rows (keys `first` .. first + rows - 1) from the lanes that do not see them: lane z is at p = position + z
 // and sees key j if p - left < j < p + right.
 inline HWY_NOINLINE void HideFromLanes(const Scoring& scoring, const QueryPanel& panel, int64_t first, size_t rows,
                                        float* HWY_RESTRICT tile) {

@@ -41,7 +41,7 @@ std::size_t rounded_up(std::size_t floats) {
 
 }  // namespace
 
-// Blocks are asked for again in the sizes they had, call after call: only these fit.
+// Calls request the same sizes again and again: only blocks of equal size fit.
 float* take_memory(std::size_t floats) {
   floats = rounded_up(floats);
   Kept& mine = kept();
@@ -53,7 +53,7 @@ float* take_memory(std::size_t floats) {
   return memory;
 }
 
-// The blocks that were not asked for the longest time make room.
+// The least recently used blocks are freed.
 void give_back_memory(float* memory, std::size_t floats) noexcept {
   floats = rounded_up(floats);
   if (floats > kMostFloats) return release({memory, floats});

@@ -9,8 +9,8 @@
 
 namespace phasor::detail {
 
-// `floats` floats aligned to 64 bytes, of any content. What is given back is kept, within bounds, for the next calls of
-// the same thread: a fresh page costs more than the copy that fills it.
+// `floats` floats aligned to 64 bytes, with undefined content. Memory that is given back is kept, up to a limit, for
+// the next calls of the same thread: a fresh page costs more than the copy that fills it.
 float* take_memory(std::size_t floats);
 void give_back_memory(float* memory, std::size_t floats) noexcept;
 
@@ -39,7 +39,7 @@ class Scratch {
   TensorView<float, 4> view_;
 };
 
-// A vector in such memory: what a call lists for itself (sequences, tasks) costs no allocation either.
+// A vector in such memory: lists of a call (sequences, tasks) need no allocation either.
 template <class T>
 struct KeptMemory {
   using value_type = T;

@@ -15,15 +15,15 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Softmax of a panel, seen so far: lane by lane the largest score, the sum of 2^(score - max), and the factor by which
-// sums over earlier keys shrink when the largest score grows.
+// Softmax of a panel so far: for each lane the largest score, the sum of 2^(score - max), and the factor of sums over
+// earlier keys when the largest score grows.
 struct SoftmaxLanes {
   float* max;
   float* sum;
   float* factor;
 };
 
-// The largest of the rows, lane by lane; four chains a half hide the latency.
+// The largest of the rows, lane by lane; four chains per half hide the latency.
 HWY_INLINE FloatVec LargestRow(size_t rows, const float* HWY_RESTRICT tile) {
   const FloatTag d;
   FloatVec m0 = hn::Set(d, -detail::kInfinity), m1 = m0, m2 = m0, m3 = m0;
@@ -38,7 +38,7 @@ HWY_INLINE FloatVec LargestRow(size_t rows, const float* HWY_RESTRICT tile) {
   return hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
 }
 
-// tile = 2^(tile - max) with the new max. While all keys were hidden the max is -infinity, and 0 is subtracted instead.
+// tile = 2^(tile - max) with the new max. While all keys are hidden the max is -infinity, and 0 is subtracted instead.
 inline HWY_NOINLINE void SoftmaxStep(size_t vectors, size_t rows, float* HWY_RESTRICT tile, const SoftmaxLanes& lanes) {
   const FloatTag d;
   for (size_t v = 0; v < vectors * kLanes; v += kLanes) {

@@ -1,4 +1,4 @@
-// The end of a row's softmax, when all keys have been met.
+// The end of a row's softmax, after all keys.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct SoftmaxEnd {
   float lse() const { return sum == 0 ? -kInfinity : static_cast<float>((max + std::log2(sum)) * kLn2); }
 };
 
-// max: the largest score, base 2; sum: that of 2^(score - max). The head's sink, if there is one, takes its share.
+// max: the largest score, base 2; sum: the sum of 2^(score - max). Includes the head's sink, if there is one.
 inline SoftmaxEnd end_softmax(const AttentionCall& call, std::int64_t head, double max, double sum) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
   double share = 1.0;

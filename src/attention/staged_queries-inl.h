@@ -18,7 +18,8 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A block of queries with all that its gradients need, loaded again and again into the same memory.
+// A block of queries with everything that its gradients need. Blocks are loaded one after the other into the same
+// memory.
 class StagedQueries {
  public:
   StagedQueries(const detail::BackwardJob& backward, const detail::Sequence& sequence, detail::Arena& arena)
@@ -64,7 +65,7 @@ class StagedQueries {
   const SeenKeys& seen() const { return seen_; }
   const StagedRows& q() const { return q_; }
   const StagedRows& grad_out() const { return grad_out_; }
-  // Memory for rows of q, of any content once panels and strips are made.
+  // Memory for rows of q; its content is undefined after panels and strips are made.
   float* spare_rows() const { return q_buffer_; }
   const float* ones() const { return ones_; }
   const float* delta() const { return delta_; }
@@ -125,8 +126,8 @@ class StagedQueries {
     if (grad_lse.data) delta_[lane] = -grad_lse(block_.sequence->batch, block_.head, RowOf(lane));
   }
 
-  // delta += grad_out . out, summed channel by channel as the kernel sums grad_out . v: where softmax has chosen one
-  // key, out is its value, and the gradients of all scores are then exactly 0.
+  // delta += grad_out . out, summed channel by channel as the kernel sums grad_out . v: if softmax selects one
+  // key, out is its value, and the gradients of all scores are exactly 0.
   void AddOutToDelta(const StagedRows& out, float* panel) {
     const FloatTag d;
     for (size_t first = 0; first < WholePanels(block_.count); first += kPanel) {
@@ -142,7 +143,7 @@ class StagedQueries {
     }
   }
 
-  // The rounding of a log-sum-exp to float is a relative error of its row's weights: 2^-20 at 32, and beside -1e9 the
+  // The rounding of a log-sum-exp to float is a relative error of its row's weights: 2^-20 at 32, and at -1e9 the
   // number of keys is lost. Where it is large, the largest score and the sum are computed again.
   bool IsLarge(size_t lane) const {
     constexpr float kLarge = 32.0f;
@@ -174,7 +175,7 @@ class StagedQueries {
     });
   }
 
-  // A log-sum-exp that these keys do not explain is of more keys than these: then it stays as it was given.
+  // A log-sum-exp that does not follow from these keys belongs to more keys: then it is used as given.
   void Refine(size_t lane, size_t of_panel) {
     const detail::SoftmaxEnd end = detail::end_softmax(call_, block_.head, max_[of_panel], sum_[of_panel]);
     const double given = KernelLseOf(lane);

@@ -14,7 +14,7 @@ namespace detail {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::int64_t kMostChannels = 512;  // of the kernel, where streams lie side by side
+constexpr std::int64_t kMostChannels = 512;  // of the kernel, which has the streams side by side
 
 template <class Byte>
 void check_like_mean(const char* function, const char* name, const AnyStreams<Byte>& streams, const char* meaning) {
@@ -77,7 +77,7 @@ void check_outputs(const char* function, const W2Problem& problem, const W2Forwa
                   extents(problem));
 }
 
-// From the kernel's log-sum-exps to those of the scores as they are defined: less t |q~_i|^2, unless whole scores have
+// From the kernel's log-sum-exps to those of the scores as defined: subtracts t |q~_i|^2, unless whole scores include
 // it. That of a query without keys stays -infinity.
 void subtract_query_terms(const W2Problem& problem, const W2Lowered& lowered, const TensorView<float, 3>& lse) {
   if (!lse.data || problem.has_whole_scores()) return;
@@ -156,8 +156,8 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
                   inputs);
 }
 
-// Gradients by q~, k~ and the key bias: first those of the kernel, then those of the scores as they are defined. c
-// counts as a constant: no score depends on it.
+// Gradients by q~, k~ and the key bias: first those of the kernel, then those of the scores as defined. c is a
+// constant: no score depends on it.
 struct LoweredGradients {
   Scratch q, k, v;
   ScratchZeros<float, 3> key_bias;
@@ -192,14 +192,14 @@ double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2
     add_multiple(-gradient[channels], query, channels, gradient);
     return 0;
   }
-  // Without a key in sight, the log-sum-exp depends on nothing.
+  // If the query sees no key, the log-sum-exp is constant.
   if (!input.grad_lse.data || input.lse(b, h, i) == -kInfinity) return 0;
   const double r = input.grad_lse(b, h, i);
   add_multiple(-2 * problem.t * r, query, channels, gradient);
   return -r * lowered.query_terms(b, h, i);
 }
 
-// Gradients by q~ are finished, turned back and stored. Returns their part of t dt.
+// Finishes the gradients by q~, applies the transposed rotation and stores them. Returns their part of t dt.
 double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
                       const Scratch& gradient, const StreamsOutput& output) {
   List<double> parts(block_count(gradient.view().shape));
@@ -223,14 +223,14 @@ double finish_key(const W2Problem& problem, const W2Lowered& lowered, const Lowe
   const float* key = lowered.k.row(b, g, j);
   float* gradient = gradients.k.row(b, g, j);
   const double c = problem.has_whole_scores() ? 0.0 : gradients.key_bias(b, g, j);
-  // A key that nobody sees may hold NaN; its gradient is 0.
+  // A key that no query sees may have NaN; its gradient is 0.
   if (c == 0 && std::all_of(gradient, gradient + all, [](float x) { return x == 0; })) return 0;
   const double part = dot(key, gradient, all) - problem.t * c * dot(key, key, channels);
   add_multiple(problem.has_whole_scores() ? -gradient[channels + 1] : -2 * problem.t * c, key, channels, gradient);
   return part;
 }
 
-// Gradients by k~ are finished, turned back and stored. Returns their part of t dt.
+// Finishes the gradients by k~, applies the transposed rotation and stores them. Returns their part of t dt.
 double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const LoweredGradients& gradients,
                    const StreamsOutput& output) {
   const Scratch& gradient = gradients.k;
@@ -278,7 +278,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   const double from_keys = finish_keys(problem, lowered, gradients, output.k);
   split(gradients.v, output.v);
   if (output.key_bias.data && !whole) reduce_key_bias(gradients.key_bias, output.key_bias);
-  // t = scale * u, u = 1 / (|tau| + epsilon): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as elsewhere it
+  // t = scale * u, u = 1 / (|tau| + epsilon): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as usual it
   // counts as 0 there.
   const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
   if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys);

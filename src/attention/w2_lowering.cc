@@ -16,15 +16,15 @@ Shape<4> with_channels(const Shape<4>& shape, std::int64_t channels) {
   return {shape[0], shape[1], shape[2], channels};
 }
 
-// Rows first .. end - 1 of both streams, the means turned, into rows that are `stride` apart.
+// Rows first .. end - 1 of both streams, the means rotated, into rows that are `stride` apart.
 void read_streams(const StreamsView& streams, const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h,
                   std::int64_t first, std::int64_t end, float* to, std::int64_t stride) {
   read_rows(streams.mean, b, h, first, end - first, rotation, to, stride);
   read_rows(streams.spread, b, h, first, end - first, {}, to + streams.mean.shape[3], stride);
 }
 
-// Keys that are in some sequence and within its length; the others become 0. They may be memory that was never written,
-// and no score must have their NaN.
+// Keys that are in some sequence and within its length; the others become 0. Those may be memory that was never
+// written, and their NaN must not reach a score.
 void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k) {
   const AttentionOptions& options = problem.means.options;
   const bool ragged = !options.query_starts.empty() || !options.key_starts.empty();
@@ -48,7 +48,7 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
 }
 
 // c of each batch entry and key head [B, G, 1, 2D]: the mean of about kSampled keys, evenly spaced. Any c is right, and
-// one near the middle of the keys keeps products small; reading all keys for it would take as long as lowering them. A
+// one near the mean of the keys keeps products small. Reading all keys for it would take as long as lowering them. A
 // channel whose mean is not finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see
 // it.
 ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
@@ -71,20 +71,20 @@ ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
         for (std::int64_t c = 0; c < channels; c++) middle[c] += key[static_cast<std::size_t>(c)];
       }
     }
-    const float factor = 1.0f / static_cast<float>(count);  // infinite without keys: 0 times it is no number either
+    const float factor = 1.0f / static_cast<float>(count);  // infinite without keys: then the product is NaN
     for (std::int64_t c = 0; c < channels; c++)
       middle[c] = std::isfinite(middle[c] * factor) ? middle[c] * factor : 0.0f;
   });
   return result;
 }
 
-// A number that float may not reach; it stays finite.
+// A number that may exceed the range of float; the result is finite.
 float rounded(double x) {
   constexpr double kMost = std::numeric_limits<float>::max();
   return static_cast<float>(std::clamp(x, -kMost, kMost));
 }
 
-// The caller's bias of -infinity hides a key whatever the key holds. Any other sum stays finite.
+// The caller's bias of -infinity hides a key whatever its values. Any other sum stays finite.
 float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int64_t b, std::int64_t g, std::int64_t j) {
   const float own = bias.data ? bias(bias.shape[0] == 1 ? 0 : b, bias.shape[1] == 1 ? 0 : g, j) : 0.0f;
   return own == -std::numeric_limits<float>::infinity() ? own : rounded(own + norm_bias);
@@ -151,7 +151,7 @@ void measure_queries(const W2Problem& problem, W2Lowered& lowered) {
   });
 }
 
-// The call of the kernel on q~ and k~ that lie side by side.
+// The call of the kernel on q~ and k~ with the streams side by side.
 AttentionCall side_by_side_call(const char* function, const W2Lowered& lowered, AttentionOptions options) {
   options.rotate_q.reset();
   return make_call(function, lowered.q.view(), lowered.k.view(), lowered.v.view(), options);

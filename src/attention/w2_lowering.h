@@ -4,9 +4,9 @@
 //   score(i, j) = -t |q~_i - k~_j|^2 = 2t q~_i . k~_j - t |k~_j|^2 - t |q~_i|^2
 //
 // for any c. The first term is a dot product with scale 2t, the second a key bias; the last is the same for all keys of
-// a query, so the weights do not see it, and only the log-sum-exp does.
+// a query, so it changes the log-sum-exp but not the weights.
 //
-// A softcap or a sink does see it. Then the products are whole scores, by two more channels:
+// A softcap or a sink depends on it. Then two extra channels make the products whole scores:
 //   [q~, -|q~|^2 / 2, 1] . [k~, 1, -|k~|^2 / 2].
 #pragma once
 
@@ -49,7 +49,7 @@ void for_row_blocks(const Shape<4>& shape, const Body& body) {
     const std::int64_t head = index / blocks, first = index % blocks * kRowsOfABlock;
     body(RowBlock{head / shape[1], head % shape[1], first, std::min(kRowsOfABlock, shape[2] - first), index});
   };
-  constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what a thread copies while another wakes up
+  constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what one thread copies while another wakes up
   if (element_count(shape) < kWorthThreads) {
     for (std::int64_t i = 0; i < tasks; i++) task(i);
   } else {
@@ -72,14 +72,13 @@ struct W2Problem {
 struct W2Lowered {
   ScratchZeros<float, 4> middle;        // c [B, G, 1, 2D]
   Scratch k;                            // k~
-  Scratch q, v;                         // q~ and the streams of v, if they are wanted side by side
-  ScratchZeros<double, 3> query_terms;  // t |q~_i|^2 [B, H, T], when asked for; not with whole scores
+  Scratch q, v;                         // q~ and the streams of v, if they are needed side by side
+  ScratchZeros<double, 3> query_terms;  // t |q~_i|^2 [B, H, T], if requested; not with whole scores
   ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]; not with whole scores
   AttentionCall call;                   // refers to the above
 };
 
-// Queries and values are read where they lie, as two streams, or put side by side as backward, decode and whole scores
-// need them.
+// Queries and values are read in place, as two streams, or copied side by side for backward, decode and whole scores.
 enum class StreamLayout { apart, side_by_side };
 
 W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_terms, StreamLayout layout);

@@ -9,7 +9,7 @@
 //
 // A tile is 16 rows of 64 bytes: 16 rows of a by 32 steps of the depth, 16 columns of b by 32 steps, or 16 x 16 floats
 // of c. Operands are packed in units of two tiles, 32 rows of a or 32 columns of b by 32 steps, with their three parts
-// one behind the other: [part][half][tile].
+// one after the other: [part][half][tile].
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,14 @@ constexpr std::int64_t kTileBytes = 1024, kPartBytes = 2 * kTileBytes, kUnitByte
 
 inline std::int64_t units(std::int64_t count) { return (count + kUnit - 1) / kUnit; }
 
-// What an operand's tiles have a row for: a's for each of its rows, b's for each pair of steps.
+// The meaning of the rows of a tile: for a, one of its rows; for b, one pair of steps.
 enum class TileRows { indices, steps };
 
 // Rows of a or columns of b, which are its indices, by steps of the depth; one of the strides is 1.
 struct Operand {
   const float* data = nullptr;
   std::int64_t index_stride = 0, step_stride = 0;
-  std::int64_t indices = 0, steps = 0;  // there is nothing beyond these: zeros are packed
+  std::int64_t indices = 0, steps = 0;  // zeros are packed beyond these
 };
 
 // The unit of 32 indices and 32 steps that begins at data; memory is aligned to 64 bytes.
@@ -49,8 +49,8 @@ struct Square {
   std::int64_t stride;
 };
 
-// c = start + a b: one unit of rows by one of columns, `steps` of the depth, for which units lie one behind the other.
-// Meanwhile the lines of `next`, the square that comes after it, are fetched; it may lie outside of c.
+// c = start + a b: one unit of rows by one of columns, `steps` of the depth, whose units follow each other in
+// memory. At the same time the lines of `next`, the following square, are prefetched; it may be outside of c.
 void multiply_units(const std::byte* a, const std::byte* b, std::int64_t steps, Square<const float> start,
                     Square<float> c, Square<const float> next);
 
@@ -60,8 +60,8 @@ inline Square<const float> zeros() {
   return {kZeros, 0};
 }
 
-// For as long as a thread multiplies: the tiles have to be set up, and given up, for they are costly to save. Who set
-// them up before, as other libraries do for their next call, finds them so again.
+// Held while a thread multiplies: tiles are set up before and released after, because the system saves them at a high
+// cost. A state that was set up before, as other libraries do for their next call, is restored.
 class Tiles {
  public:
   Tiles();

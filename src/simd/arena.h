@@ -11,21 +11,21 @@ namespace phasor::detail {
 
 class Arena {
  public:
-  // The calling thread's, emptied: what was taken from it before is forgotten.
+  // The arena of the calling thread, emptied: memory taken from it before is invalid.
   static Arena& begin() {
     thread_local Arena arena;
     arena.reset();
     return arena;
   }
-  // Another, for what a call shares with its tasks, which have the first.
+  // A second arena, for memory that a call shares with its tasks, which use the first.
   static Arena& begin_shared() {
     thread_local Arena arena;
     arena.reset();
     return arena;
   }
 
-  // `count` floats, aligned to 64 bytes, of any content. A line of distance follows, so that buffers of a power of two
-  // do not start at the same place of a page.
+  // `count` floats, aligned to 64 bytes, with undefined content. One cache line of padding follows, so that buffers
+  // with a power-of-two size do not start at the same page offset.
   float* take(std::size_t count) {
     const std::size_t whole = (count + 15) / 16 * 16 + 16;
     if (used_ + whole > static_cast<std::size_t>(blocks_.back().size())) {
@@ -41,7 +41,7 @@ class Arena {
   using Block = Tensor<float, 1>;
   static constexpr std::size_t kLeast = 1 << 16;
 
-  // Blocks that had to be added are made one, large enough for all.
+  // Blocks that were added are merged into one that is large enough for all.
   void reset() {
     used_ = 0;
     if (blocks_.size() == 1) return;

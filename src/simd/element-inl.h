@@ -55,7 +55,7 @@ HWY_INLINE hn::Vec<D> LoadFloat(D d, const bf16* HWY_RESTRICT from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(LoadBits16(d, &from->bits)));
 }
 
-// The float's bits with the upper 16 rounded to nearest even; the lower 16 are left as they come.
+// The float's bits with the upper 16 rounded to nearest even; the lower 16 are undefined.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundToBf16(D /*d*/, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
@@ -126,8 +126,8 @@ HWY_INLINE void StoreFloat(hn::Vec<D> v, D d, f16* HWY_RESTRICT to) {
 
 #endif  // PHASOR_HARDWARE_F16
 
-// Calls body(d, i) for i = 0, Lanes(d), ... with full vectors, then with single lanes for what is left: the
-// tail of every elementwise loop, written once.
+// Calls body(d, i) for i = 0, Lanes(d), ... with full vectors, then with single lanes for the remainder: the tail of
+// every elementwise loop, written once.
 template <class Body>
 HWY_INLINE void ForEachVector(size_t count, const Body& body) {
   const hn::ScalableTag<float> d;

@@ -13,8 +13,8 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// e^(high + low) for a sum below 88; exactly 0 from -70 down; NaN stays NaN. A product rounded to a float would lose as
-// many digits of the result as it has before the point, so a caller that has one gives the rest of it in `low`.
+// e^(high + low) for a sum below 88; exactly 0 from -70 down; NaN stays NaN. If the argument is a rounded product, the
+// result loses as many digits as the argument has before the point, so the caller gives the rounding error in `low`.
 //
 // n = round(x / ln 2), r = x - n ln 2, with ln 2 in two parts (Cody, Waite 1980): the first has 9 bits, so that its
 // product with n is exact with and without fused multiply-add.

@@ -13,8 +13,8 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The larger of the two, x if it is NaN. The processor's own maximum on x86 gives its second operand then; elsewhere it
-// may give the number.
+// The larger of the two, x if it is NaN. On x86 the maximum instruction returns its second operand then; elsewhere it
+// may return the number.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V AtLeast(D /*d*/, V bound, V x) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
@@ -37,12 +37,12 @@ HWY_INLINE V TimesPowerOfTwo(D d, V p, V shifted) {
 }
 
 // 2^x for x < 128, to 1.5 ulp and exactly 1 at 0; exactly 0 below -100.5; NaN stays NaN. Hidden scores (-infinity)
-// vanish so, and no weight is so small that products with it become subnormal, which costs some processors a hundred
+// give 0, and no weight is so small that products with it become subnormal, which costs some processors a hundred
 // cycles each. Polynomials are minimax, of degree 5: half the cost of softmax is here.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V SoftmaxExp2(D d, V x) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  // Its own instructions for x - floor(x) and p * 2^floor(x) save three of ten.
+  // AVX-512's instructions for x - floor(x) and p * 2^floor(x) save three of ten.
   const V f{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF)};
   const V p = Polynomial(d, f, 0.00186713017f, 0.00901702978f, 0.0557999127f, 0.240164444f, 0.693151295f, 1.0f);
   const __mmask16 not_below = _mm512_cmp_ps_mask(x.raw, _mm512_set1_ps(-100.5f), _CMP_NLT_UQ);

@@ -62,7 +62,7 @@ HWY_INLINE void TransposeSquares(D d, V& v0, V& v1, V& v2, V& v3) {
 }
 
 // to[j][i] = from[i][j] * scale for as many i as a vector has lanes, and j < columns, a multiple of kSquare. Vectors
-// are stored whole: of a line that is not in the cache this asks once.
+// are stored whole, so a line that is not in the cache is requested once.
 template <class D, class Scale>
 HWY_INLINE void TransposeRows(D d, const float* HWY_RESTRICT from, size_t from_stride, size_t columns,
                               const Scale& scale, float* HWY_RESTRICT to, size_t to_stride) {

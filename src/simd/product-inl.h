@@ -1,6 +1,6 @@
 // The one micro-kernel: a tile of R rows x N vectors, c[i] += sum over k of a(i, k) * b[k], with a broadcast from
 // memory by scalars and rows of b loaded as vectors. The operands of attention all have one of two forms of a, and are
-// used where they lie: nothing is packed. See docs/performance.md for the shape of the tile.
+// used in place: nothing is packed. See docs/performance.md for the shape of the tile.
 #if defined(PHASOR_SIMD_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_SIMD_PRODUCT_INL_H_
 #undef PHASOR_SIMD_PRODUCT_INL_H_
@@ -12,7 +12,7 @@
 
 #include <cstddef>
 
-// For lambdas that hold a tile in registers: as a function of its own, each call would read what it captured anew.
+// For lambdas that keep a tile in registers: as a separate function, each call would reload its captures.
 #undef PHASOR_TILE_LAMBDA
 #define PHASOR_TILE_LAMBDA HWY_ATTR __attribute__((always_inline))
 
@@ -101,8 +101,8 @@ HWY_INLINE void StoreTile(const Tile<R, N>& tile, float* HWY_RESTRICT to, size_t
     for (size_t v = 0; v < N; v++) hn::StoreU(tile.c[i][v], d, to + i * stride + v * kLanes);
 }
 
-// Calls body.operator()<R>(first row) for tiles that cover `rows` rows, largest first. Of one vector, six rows are too
-// few sums to keep two pipes of four cycles busy.
+// Calls body.operator()<R>(first row) for tiles that cover `rows` rows, largest first. With one vector, six rows
+// are too few sums to keep two pipes of four cycles busy.
 template <size_t N, class Body>
 HWY_INLINE void ForEachTile(size_t rows, const Body& body) {
   size_t i = 0;
@@ -125,7 +125,7 @@ HWY_INLINE void WithVectors(size_t vectors, const Body& body) {
   body.template operator()<1>();
 }
 
-// What a product ends with when its sums are stored as they are.
+// The end of a product whose sums are stored unchanged.
 struct KeepSum {
   HWY_INLINE FloatVec operator()(size_t /*i*/, size_t /*v*/, FloatVec sum) const { return sum; }
 };

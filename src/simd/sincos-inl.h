@@ -1,5 +1,5 @@
-// Cosine and sine of double angles to about 1e-12, for tables that are stored as float. (Highway 1.0.3's own hold
-// only to +-39,000.)
+// Cosine and sine of double angles to about 1e-12, for tables that are stored as float. (Highway 1.0.3's own functions
+// are valid only to +-39,000.)
 #if defined(PHASOR_SIMD_SINCOS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_SIMD_SINCOS_INL_H_
 #undef PHASOR_SIMD_SINCOS_INL_H_
@@ -14,7 +14,7 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Angles up to this size are reduced right: the number of quarter turns times a 33-bit part of pi/2 then is exact.
+// Angles up to this size are reduced correctly: the number of quarter revolutions times a 33-bit part of pi/2 is exact.
 constexpr double kLargestAngle = 1.5e6;
 
 // For |angle| <= kLargestAngle.
@@ -22,7 +22,7 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE void CosSin(D d, V angle, V& cosine, V& sine) {
   const hn::RebindToUnsigned<D> du;
 
-  // quarter turns n = round(angle * 2/pi): adding 1.5 * 2^52 leaves n in the low bits of the sum.
+  // quarter revolutions n = round(angle * 2/pi): adding 1.5 * 2^52 leaves n in the low bits of the sum.
   const V magic = hn::Set(d, 6755399441055744.0);
   const V shifted = hn::MulAdd(angle, hn::Set(d, 0.63661977236758134308), magic);
   const V n = hn::Sub(shifted, magic);
@@ -39,7 +39,7 @@ HWY_INLINE void CosSin(D d, V angle, V& cosine, V& sine) {
   const V s = hn::MulAdd(hn::Mul(sine_terms, z), r, r);
   const V c = Polynomial(d, z, 1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5, 1.0);
 
-  // An odd quarter turn exchanges the two; bit 1 of n is the sine's sign, bit 1 of n + 1 the cosine's.
+  // An odd number of quarter revolutions exchanges the two; bit 1 of n is the sine's sign, bit 1 of n + 1 the cosine's.
   const auto odd = hn::RebindMask(d, hn::TestBit(quadrant, hn::Set(du, 1)));
   const auto sign = hn::Set(du, 2);
   const auto sine_sign = hn::ShiftLeft<62>(hn::And(quadrant, sign));

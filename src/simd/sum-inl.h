@@ -1,4 +1,4 @@
-// Sums along a row. The order depends on the count and the width of vectors alone.
+// Sums along a row. The order depends only on the count and the width of vectors.
 #if defined(PHASOR_SIMD_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_SIMD_SUM_INL_H_
 #undef PHASOR_SIMD_SUM_INL_H_
