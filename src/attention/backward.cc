@@ -157,8 +157,8 @@ class BackwardRun {
     std::fill_n(scale, kPanel, static_cast<float>(call_.scale));
     for (size_t p = 0; p < queries_.panels(); p++)
       PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, scale, rows + p * kPanel * stride, stride);
-    detail::turn_back(call_.options.rotate_q, block.sequence->batch, block.first, block.count, call_.channels, rows,
-                      static_cast<int64_t>(stride));
+    detail::rotate_back(call_.options.rotate_q, block.sequence->batch, block.first, block.count, call_.channels, rows,
+                        static_cast<int64_t>(stride));
     detail::write_rows(backward_.output->q, block.sequence->batch, block.head, block.first, block.count, rows,
                        static_cast<int64_t>(stride));
   }

@@ -12,8 +12,8 @@ namespace {
 constexpr std::int64_t kRowsOfATask = 256;
 
 // Rows without gaps: with a power-of-two stride they would share a few cache sets.
-bool is_ready(const AnyView& x, bool turned) {
-  return x.type == ElementType::float32 && !turned && (x.strides[2] == x.shape[3] || x.shape[2] <= 1);
+bool is_ready(const AnyView& x, bool rotates) {
+  return x.type == ElementType::float32 && !rotates && (x.strides[2] == x.shape[3] || x.shape[2] <= 1);
 }
 
 }  // namespace

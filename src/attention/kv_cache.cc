@@ -91,11 +91,11 @@ void KvCache<T>::append(const KvRows& k_rows, const KvRows& v_rows, const std::o
     const auto at = static_cast<std::size_t>(b);
     const std::int64_t count = std::min(kRowsOfATask, added[at] - first), row = lengths_[at] + first;
     if (count <= 0) return;
-    const auto copy = [&](const detail::AnyView& from, const std::optional<RotaryView>& turn,
+    const auto copy = [&](const detail::AnyView& from, const std::optional<RotaryView>& rotation_of_rows,
                           const detail::AnyOutput& to) {
       const std::int64_t channels = from.shape[3];
       float* rows = detail::Arena::begin().take(static_cast<std::size_t>(count * channels));
-      detail::read_rows(from, b, g, first, count, turn, rows, channels);
+      detail::read_rows(from, b, g, first, count, rotation_of_rows, rows, channels);
       detail::write_rows(to, b, g, row, count, rows, channels);
     };
     copy(k, rotation, all_keys);

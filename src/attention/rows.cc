@@ -76,8 +76,8 @@ void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t
   }
 }
 
-void turn_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
-               std::int64_t channels, float* rows, std::int64_t stride) {
+void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
+                 std::int64_t channels, float* rows, std::int64_t stride) {
   if (!rotation || count == 0) return;
   apply_rotary(as_tensor(rows, count, channels, stride), table_rows(*rotation, b, first, count), Rotation::transpose);
 }

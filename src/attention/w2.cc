@@ -207,8 +207,8 @@ double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const 
     const auto [b, h, first, count, index] = block;
     for (std::int64_t i = first; i < first + count; i++)
       parts[static_cast<std::size_t>(index)] += finish_query(problem, lowered, input, b, h, i, gradient.row(b, h, i));
-    turn_back(problem.means.options.rotate_q, b, first, count, problem.means.channels, gradient.row(b, h, first),
-              gradient.channels());
+    rotate_back(problem.means.options.rotate_q, b, first, count, problem.means.channels, gradient.row(b, h, first),
+                gradient.channels());
     split_block(gradient, block, output);
   });
   return sum_of(parts);
@@ -239,8 +239,8 @@ double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const Low
     const auto [b, g, first, count, index] = block;
     for (std::int64_t j = first; j < first + count; j++)
       parts[static_cast<std::size_t>(index)] += finish_key(problem, lowered, gradients, b, g, j);
-    turn_back(problem.means.options.rotate_k, b, first, count, problem.means.channels, gradient.row(b, g, first),
-              gradient.channels());
+    rotate_back(problem.means.options.rotate_k, b, first, count, problem.means.channels, gradient.row(b, g, first),
+                gradient.channels());
     split_block(gradient, block, output);
   });
   return sum_of(parts);

@@ -67,9 +67,9 @@ void check_result(const RopeConfig& config, const RopeFrequencies& frequencies) 
   constexpr double kLargest = 1e30;  // far within float
   for (std::size_t i = 0; i < frequencies.inv_freq.size(); i++) {
     const double w = frequencies.inv_freq[i];
-    const bool turned =
+    const bool rotates =
         config.scaling.type != "proportional" || 2 * static_cast<std::int64_t>(i) < rotated_channels(config);
-    PHASOR_CHECK(std::isfinite(w) && w < kLargest && (w > 0.0 || !turned), kName, "scaling: gives pair ", i,
+    PHASOR_CHECK(std::isfinite(w) && w < kLargest && (w > 0.0 || !rotates), kName, "scaling: gives pair ", i,
                  " the frequency ", w, ", expected above 0 and below ", kLargest);
   }
   PHASOR_CHECK(std::isfinite(frequencies.attention_factor) && frequencies.attention_factor < kLargest, kName,

@@ -98,9 +98,9 @@ void RotateBlock(const RotaryBlock<T>& block) {
       hwy::Prefetch(x + c + block.prefetch);
     RotateRow<P>(x, block.cos + token * block.cos_token, block.sin + token * block.sin_token, block.sin_sign,
                  static_cast<size_t>(block.pairs), out);
-    const int64_t turned = 2 * block.pairs;
-    if (x != out && turned < block.channels)
-      std::memcpy(out + turned, x + turned, static_cast<size_t>(block.channels - turned) * sizeof(T));
+    const int64_t rotated = 2 * block.pairs;
+    if (x != out && rotated < block.channels)
+      std::memcpy(out + rotated, x + rotated, static_cast<size_t>(block.channels - rotated) * sizeof(T));
   };
   if (block.x_token <= block.x_head) {
     for (int64_t head = 0; head < block.heads; head++)

@@ -230,19 +230,20 @@ TEST(Attention, WithoutPositionsTheOrderOfKeysDoesNotMatter) {
   on_every_target([] {
     const std::int64_t n = 41;
     Tensors t({.heads = 2, .groups = 2, .queries = n, .keys = n}),
-        turned({.heads = 2, .groups = 2, .queries = n, .keys = n});
+        shuffled({.heads = 2, .groups = 2, .queries = n, .keys = n});
     for (std::int64_t h = 0; h < 2; h++)
       for (std::int64_t i = 0; i < n; i++) {
         const std::int64_t from = (7 * i + 3) % n;
-        std::copy_n(&t.q(0, h, from, 0), 8, &turned.q(0, h, i, 0));
-        std::copy_n(&t.k(0, h, from, 0), 8, &turned.k(0, h, i, 0));
-        std::copy_n(&t.v(0, h, from, 0), 8, &turned.v(0, h, i, 0));
+        std::copy_n(&t.q(0, h, from, 0), 8, &shuffled.q(0, h, i, 0));
+        std::copy_n(&t.k(0, h, from, 0), 8, &shuffled.k(0, h, i, 0));
+        std::copy_n(&t.v(0, h, from, 0), 8, &shuffled.v(0, h, i, 0));
       }
     t.forward();
-    turned.forward();
+    shuffled.forward();
     for (std::int64_t h = 0; h < 2; h++)
       for (std::int64_t i = 0; i < n; i++)
-        for (std::int64_t e = 0; e < 8; e++) EXPECT_NEAR(turned.out(0, h, i, e), t.out(0, h, (7 * i + 3) % n, e), 1e-6);
+        for (std::int64_t e = 0; e < 8; e++)
+          EXPECT_NEAR(shuffled.out(0, h, i, e), t.out(0, h, (7 * i + 3) % n, e), 1e-6);
   });
 }
 

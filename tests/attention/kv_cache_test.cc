@@ -1,4 +1,4 @@
-// KvCache: what goes in comes out, step by step as all at once, and keys that are turned when read stay right when the
+// KvCache: what goes in comes out, step by step as all at once, and keys that are rotated when read stay right when the
 // angles change.
 #include "phasor/attention/kv_cache.h"
 
@@ -75,7 +75,7 @@ class KvCacheOf : public testing::Test {};
 using Types = testing::Types<float, bf16, f16>;
 TYPED_TEST_SUITE(KvCacheOf, Types);
 
-// Stored numbers are the turned ones, rounded once.
+// Stored numbers are the rotated ones, rounded once.
 TYPED_TEST(KvCacheOf, TokenByTokenEqualsAllAtOnce) {
   constexpr std::int64_t kTokens = 150;  // several tasks
   const Tensors t = text(kTokens);
@@ -88,11 +88,11 @@ TYPED_TEST(KvCacheOf, TokenByTokenEqualsAllAtOnce) {
   EXPECT_TRUE(same_elements(all.values(), steps.values()));
   EXPECT_EQ(all.keys().shape, (Shape<4>{kBatch, kGroups, kTokens, kWidth}));
 
-  Tensor<float, 4> turned(t.k.shape()), values(t.v.shape());
-  apply_rotary(t.k.view(), table, turned.view());
-  std::transform(turned.begin(), turned.end(), turned.begin(), [](float x) { return float(TypeParam(x)); });
+  Tensor<float, 4> rotated(t.k.shape()), values(t.v.shape());
+  apply_rotary(t.k.view(), table, rotated.view());
+  std::transform(rotated.begin(), rotated.end(), rotated.begin(), [](float x) { return float(TypeParam(x)); });
   std::transform(t.v.begin(), t.v.end(), values.begin(), [](float x) { return float(TypeParam(x)); });
-  EXPECT_TRUE(same_elements(all.keys(), std::as_const(turned).view()));
+  EXPECT_TRUE(same_elements(all.keys(), std::as_const(rotated).view()));
   EXPECT_TRUE(same_elements(all.values(), std::as_const(values).view()));
 }
 
@@ -124,7 +124,7 @@ TYPED_TEST(KvCacheOf, TakesItsOwnType) {
 TYPED_TEST(KvCacheOf, StepsEqualAWholePass) {
   constexpr std::int64_t kTokens = 600;
   Tensors t = text(kTokens);
-  for (Tensor<float, 4>* x : {&t.k, &t.v})  // numbers that every type holds, so that only the turned keys are rounded
+  for (Tensor<float, 4>* x : {&t.k, &t.v})  // numbers that every type holds, so that only the rotated keys are rounded
     for (float& value : *x) value = float(TypeParam(value));
   const AnyRotaryTable table = table_of(kRope, 0, kTokens, kTokens);
   t.forward({.causal = true, .rotate_q = table, .rotate_k = table});
@@ -142,8 +142,8 @@ TYPED_TEST(KvCacheOf, StepsEqualAWholePass) {
   }
 }
 
-// Dynamic NTK turns all tokens by other angles whenever the text grows. Recomputed from scratch, the last row of each
-// length is what keys kept unrotated give; keys turned for earlier lengths give something else.
+// Dynamic NTK rotates all tokens by other angles whenever the text grows. Recomputed from scratch, the last row of each
+// length is what keys kept unrotated give; keys rotated for earlier lengths give something else.
 TEST(KvCache, DynamicNtkStaysExactWithUnrotatedKeys) {
   constexpr std::int64_t kTokens = 40;
   const Tensors t = text(kTokens);

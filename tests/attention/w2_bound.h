@@ -19,7 +19,7 @@
 
 namespace phasor {
 
-// Both streams of x side by side, the means turned, less the mean key of the batch entry and key head.
+// Both streams of x side by side, the means rotated, less the mean key of the batch entry and key head.
 struct Centred {
   reference::Array<double, 4> q, k;
 

@@ -114,7 +114,7 @@ TYPED_TEST(Decoding, Window) {
   this->expect_same_as_forward({RopeConfig{.head_dim = 6}}, {.batch = kBatch, .capacity = 30}, {.window = 5});
 }
 
-// Frequencies of these depend on the length of the text: a token sees all keys turned for the length it stands at the
+// Frequencies of these depend on the length of the text: a token sees all keys rotated for the length it stands at the
 // end of, as a forward pass over that text does.
 TYPED_TEST(Decoding, ScalingsThatFollowTheLength) {
   const RopeScaling dynamic{.type = "dynamic", .factor = 4.0};

@@ -110,7 +110,7 @@ TEST(LayerErrors, OptionsAndPlans) {
                "at least 7 tokens");
   EXPECT_ERROR(forward(default_plan("alibi", {.heads = 4, .head_dim = 8, .model_dim = 32}, 7, 7), {}),
                "[AttentionLayer]", "relative_bias", "3 heads");
-  // An odd head cannot be turned whole.
+  // An odd head cannot be rotated whole.
   InitialValues initial(1);
   const AttentionLayer odd({.hidden_size = 21, .num_attention_heads = 3}, initial);
   const Tensor<float, 3> x({2, 7, 21});

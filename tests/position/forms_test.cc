@@ -36,9 +36,9 @@ TEST(Forms, ComplexFormIsTheAdjacentRotation) {
     for (std::int64_t t = 0; t < 16; t++)
       for (std::int64_t i = 0; i < 32; i++) {
         const std::complex<float> pair(original(0, h, t, 2 * i), original(0, h, t, 2 * i + 1));
-        const std::complex<float> turned = pair * freqs_cis(t, i);
-        ASSERT_NEAR(x(0, h, t, 2 * i), turned.real(), 1e-6);
-        ASSERT_NEAR(x(0, h, t, 2 * i + 1), turned.imag(), 1e-6);
+        const std::complex<float> rotated = pair * freqs_cis(t, i);
+        ASSERT_NEAR(x(0, h, t, 2 * i), rotated.real(), 1e-6);
+        ASSERT_NEAR(x(0, h, t, 2 * i + 1), rotated.imag(), 1e-6);
       }
 }
 
@@ -71,9 +71,9 @@ TEST(Forms, WideTableFromPositionIds) {  // cos, sin of shape (bs, seq, head_dim
 
 TEST(Forms, RotateHalfFormula) {
   const Tensor<float, 4> x = random_heads({2, 3, 5, 8}, 2);
-  const Tensor<float, 4> turned = rotate_half(x.view());
-  EXPECT_EQ(turned(1, 2, 3, 1), -x(1, 2, 3, 5));
-  EXPECT_EQ(turned(1, 2, 3, 5), x(1, 2, 3, 1));
+  const Tensor<float, 4> rotated = rotate_half(x.view());
+  EXPECT_EQ(rotated(1, 2, 3, 1), -x(1, 2, 3, 5));
+  EXPECT_EQ(rotated(1, 2, 3, 5), x(1, 2, 3, 1));
 
   const Tensor<std::int64_t, 3> positions = consecutive_positions(5, 3);
   const HalfTable table = half_table({.head_dim = 8}, positions.view());
@@ -81,7 +81,8 @@ TEST(Forms, RotateHalfFormula) {
   const Tensor<float, 4> result = apply_rotary_pos_emb(x.view(), table);
   for (std::int64_t t = 0; t < 5; t++)
     for (std::int64_t c = 0; c < 8; c++)
-      EXPECT_NEAR(result(1, 2, t, c), x(1, 2, t, c) * wide.cos(0, t, c) + turned(1, 2, t, c) * wide.sin(0, t, c), 1e-6);
+      EXPECT_NEAR(result(1, 2, t, c), x(1, 2, t, c) * wide.cos(0, t, c) + rotated(1, 2, t, c) * wide.sin(0, t, c),
+                  1e-6);
   const Tensor<float, 4> odd({1, 1, 1, 7});
   EXPECT_ERROR(rotate_half(odd.view()), "last dimension 7");
 }

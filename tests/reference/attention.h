@@ -171,7 +171,7 @@ Problem<Real> problem(TensorView<const T, 4> q, TensorView<const T, 4> k, Tensor
   return p;
 }
 
-// Turns the rows of x in place by their tokens' angles; the transpose is what gradients go back through.
+// Rotates the rows of x in place by their tokens' angles; the transpose is what gradients go back through.
 template <class Real>
 void rotate(Array<Real, 4>& x, const std::optional<Rotary<Real>>& table, bool transpose) {
   if (!table) return;
@@ -184,9 +184,9 @@ void rotate(Array<Real, 4>& x, const std::optional<Rotary<Real>>& table, bool tr
           Real& first = x(b, h, t, half ? i : 2 * i);
           Real& second = x(b, h, t, half ? i + pairs : 2 * i + 1);
           const Real c = table->cos(b, t, i), s = transpose ? -table->sin(b, t, i) : table->sin(b, t, i);
-          const Real turned = first * c - second * s;
+          const Real rotated = first * c - second * s;
           second = first * s + second * c;
-          first = turned;
+          first = rotated;
         }
 }
 
@@ -214,7 +214,7 @@ bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int6
          (p.relative_bias && (*p.relative_bias)(h, bias_column(p, distance)) == kMasked);
 }
 
-// scale, softcap, biases, mask: in this order. q and k are turned already.
+// scale, softcap, biases, mask: in this order. q and k are rotated already.
 template <class Real>
 Seen<Real> score(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Real, 4>& k, std::int64_t b,
                  std::int64_t h, std::int64_t i, std::int64_t key, std::int64_t distance) {

@@ -47,7 +47,7 @@ void add_multiple(Real factor, const Real* from, std::int64_t count, Real* to) {
   for (std::int64_t i = 0; i < count; i++) to[i] += factor * from[i];
 }
 
-// One query of one head; q and k are turned, and so are their gradients.
+// One query of one head; q and k are rotated, and so are their gradients.
 template <class Real>
 void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Real, 4>& k, const Given<Real>& given,
                   std::int64_t b, std::int64_t h, std::int64_t i, Gradients<Real>& gradients) {

@@ -36,7 +36,7 @@ Real squared_distance(const Real* a, const Real* b, std::int64_t count) {
   return sum;
 }
 
-// The score of a key that the query sees; q and k are the turned means.
+// The score of a key that the query sees; q and k are the rotated means.
 template <class Real>
 Real w2_score(const W2Problem<Real>& w, const Array<Real, 4>& q, const Array<Real, 4>& k, std::int64_t b,
               std::int64_t h, std::int64_t i, std::int64_t key, std::int64_t distance) {
