@@ -43,7 +43,8 @@ def misspelt(program: str) -> None:
     refused(["eval", "--lenght", "5", "run"], "--lenght: not a flag of phasor eval", "did you mean --length?")
     refused(["rope", "extra"], "extra: one word more")
     refused(["train", "--task", "copy"], "--out is required")
-    refused(["train", "--steps", "--out", "x"], "--steps: no value")
+    refused(["train", "--out", "x", "--steps"], "--steps: no value")
+    refused(["train", "--steps", "--out", "x"], "--steps: --out, expected a whole number")
     refused(["train", "--steps", "1", "--steps", "2", "--out", "x"], "--steps: given more than once")
 
 

@@ -6,6 +6,7 @@ its seed. With PHASOR_NIGHT=1 there are many more of them.
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import shutil
@@ -59,8 +60,10 @@ def arguments() -> tuple[str, Path]:
 
 
 def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                            env=ENVIRONMENT, **options)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                               env=ENVIRONMENT, **options)
+    atexit.register(process.kill)  # a test that fails leaves nothing running
+    return process
 
 
 def end_of(process: subprocess.Popen[str], seconds: float = 60.0) -> Ended:

@@ -81,13 +81,16 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   if (!outside.empty() && (command == nullptr || outside[0].starts_with('-')))
     return unknown_command_text(app, first_word(outside));
   if (command == nullptr) return "no command, expected one of " + joined(command_names(app));
+  // A word too many may be what a flag lacks ("--steps --out run" takes --out for the steps): then that says more.
   const bool flag = !unknown.empty() && unknown[0].starts_with('-');
   const std::string text = error.what();
+  const auto is = [&](CLI::ExitCodes kind) { return error.get_exit_code() == static_cast<int>(kind); };
+  if (!unknown.empty() && (flag || is(CLI::ExitCodes::ExtrasError) || is(CLI::ExitCodes::RequiredError)))
+    return unknown_flag_text(*command, first_word(unknown));
   // CLI11 speaks of numbers and types: "--steps: 1 required INT missing", "--steps: At Most 1 required but received 2".
-  if (error.get_name() == "ArgumentMismatch" && !flag)
+  if (is(CLI::ExitCodes::ArgumentMismatch))
     return text.substr(0, text.find(':')) +
            (text.ends_with(" missing") ? ": no value, expected one" : ": given more than once, expected once");
-  if (!unknown.empty()) return unknown_flag_text(*command, first_word(unknown));
   return text;
 }
 
