@@ -4,8 +4,8 @@
 
 #include "call.h"
 #include "check_shapes.h"
+#include "job.h"
 #include "phasor/core/check.h"
-#include "phasor/core/parallel.h"
 #include "rows.h"
 #include "simd/arena.h"
 
@@ -86,7 +86,9 @@ void KvCache<T>::append(const KvRows& k_rows, const KvRows& v_rows, const std::o
 
   const std::int64_t blocks = (tokens + kRowsOfATask - 1) / kRowsOfATask;
   const detail::AnyOutput all_keys(keys_.view()), all_values(values_.view());
-  parallel_for(config_.batch * heads * blocks, [&](std::int64_t task) {
+  // To copy and rotate a number takes about as long as eight multiplications.
+  const std::int64_t work = 8 * config_.batch * heads * tokens * (config_.channels + config_.value_channels);
+  detail::run_tasks(config_.batch * heads * blocks, work, [&](std::int64_t task) {
     const std::int64_t first = task % blocks * kRowsOfATask, head = task / blocks, b = head / heads, g = head % heads;
     const auto at = static_cast<std::size_t>(b);
     const std::int64_t count = std::min(kRowsOfATask, added[at] - first), row = lengths_[at] + first;

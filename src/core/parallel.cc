@@ -211,11 +211,11 @@ class Worth {
     constexpr double kTaskOfOthers = 0.6;
     const Seconds alone = processor * (1.0 + kTaskOfOthers * static_cast<double>(all - own) / static_cast<double>(own));
     saved_ = std::min(saved_ + alone - wall, kMostSaved);
-    if (saved_ == kMostSaved) pause_ = kShortestPause;
     if (saved_ > -kMostLost) return;
     saved_ = Seconds(0);
+    const bool was_busy = now - alone_until_ < kLongestPause;  // also when it last tried
+    pause_ = was_busy ? std::min(2 * pause_, kLongestPause) : kShortestPause;
     alone_until_ = now + pause_;
-    pause_ = std::min(2 * pause_, kLongestPause);
   }
 
  private:

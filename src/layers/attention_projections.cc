@@ -42,9 +42,9 @@ void AttentionProjections::list_weights(std::string_view prefix, std::string_vie
 }
 
 void AttentionProjections::forward(const AttentionInputs& inputs, const ProjectedHeads<float>& heads) const {
-  q_.forward(as_rows(layer_, "query", inputs.query), as_rows(heads.q));
-  k_.forward(as_rows(layer_, "key", inputs.keys()), as_rows(heads.k));
-  v_.forward(as_rows(layer_, "value", inputs.values()), as_rows(heads.v));
+  Linear::forward_together({{q_, as_rows(layer_, "query", inputs.query), as_rows(heads.q)},
+                            {k_, as_rows(layer_, "key", inputs.keys()), as_rows(heads.k)},
+                            {v_, as_rows(layer_, "value", inputs.values()), as_rows(heads.v)}});
 }
 
 void AttentionProjections::forward_out(TensorView<const float, 4> heads, TensorView<float, 3> y) const {

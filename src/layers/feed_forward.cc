@@ -49,8 +49,7 @@ void SwiGlu::forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved
   const TensorView<float, 2> gate = saved ? shaped(saved->gate, shape) : act;
   const TensorView<float, 2> up = saved ? shaped(saved->up, shape) : workspace.take(shape);
   if (saved) saved->x = x;
-  gate_proj_.forward(x, gate);
-  up_proj_.forward(x, up);
+  Linear::forward_together({{gate_proj_, x, gate}, {up_proj_, x, up}});
   detail::swiglu(gate.data, up.data, act.data, act.size());
   down_proj_.forward(act, y);
 }

@@ -1,5 +1,8 @@
 #include "phasor/layers/linear.h"
 
+#include <algorithm>
+#include <array>
+
 #include "check_rows.h"
 #include "column_sums.h"
 #include "matmul.h"
@@ -12,11 +15,11 @@ constexpr const char* kLayer = "Linear";
 std::int64_t inputs_of(const Weight& weight) { return weight.shape()[1]; }
 std::int64_t outputs_of(const Weight& weight) { return weight.shape()[0]; }
 
-void forward_with(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,
-                  TensorView<float, 2> y) {
+detail::MatmulJob forward_job(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,
+                              TensorView<float, 2> y) {
   detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs_of(weight));
   detail::check_rows(kLayer, "y", y, x.shape[0], outputs_of(weight));
-  detail::matmul(x, weight.matrix().transposed(0, 1), y, Into::write, bias);
+  return {x, weight.matrix().transposed(0, 1), y, Into::write, bias.empty() ? nullptr : bias.data()};
 }
 
 void backward_input_with(const Weight& weight, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
@@ -35,7 +38,8 @@ void backward_weight_with(Weight& weight, TensorView<const float, 2> x, TensorVi
 }  // namespace
 
 void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y) {
-  forward_with(weight, {}, x, y);
+  const detail::MatmulJob job = forward_job(weight, {}, x, y);
+  detail::matmul({&job, 1});
 }
 
 void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y,
@@ -58,8 +62,15 @@ void Linear::list_weights(std::string_view prefix, NamedWeights& weights) {
   if (bias_.size() > 0) weights.push_back({weight_path(prefix, "bias"), &bias_});
 }
 
-void Linear::forward(TensorView<const float, 2> x, TensorView<float, 2> y) const {
-  forward_with(weight_, bias_.value(), x, y);
+void Linear::forward(TensorView<const float, 2> x, TensorView<float, 2> y) const { forward_together({{*this, x, y}}); }
+
+void Linear::forward_together(std::initializer_list<Call> calls) {
+  std::array<detail::MatmulJob, 4> jobs;
+  PHASOR_CHECK(calls.size() <= jobs.size(), kLayer, "calls: ", calls.size(), ", expected at most ", jobs.size());
+  std::ranges::transform(calls, jobs.begin(), [](const Call& call) {
+    return forward_job(call.layer.weight_, call.layer.bias_.value(), call.x, call.y);
+  });
+  detail::matmul(std::span(jobs.data(), calls.size()));
 }
 
 void Linear::backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,

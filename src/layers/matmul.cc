@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
 // A task that packs its rows of a has fewer rows, and as many columns as leave enough tasks for all threads.
 constexpr std::int64_t kTasksOfAThread = 5;
-// Products with few rows are split finer: their time is that of reading b.
-constexpr std::int64_t kFewRows = 4, kFewRowsColumns = 64;
+// Few rows, as in decoding: the time is that of reading b, so a task has about so many floats of it.
+constexpr std::int64_t kFewRows = 4, kFewRowsFloats = std::int64_t{1} << 15;
 // For products smaller than this in one dimension, splitting floats into tiles costs more than it gains.
 constexpr std::int64_t kLeastOfTiles = 64;
 // Products this small are not worth waking a thread.
@@ -54,13 +54,32 @@ void add_bias_only(const MatmulJob& job) {
       job.c(i, j) = (job.into == Into::add ? job.c(i, j) : 0.0f) + (job.bias ? job.bias[j] : 0.0f);
 }
 
-void multiply_few_rows(const MatmulJob& job, bool small) {
-  const auto [rows, columns] = job.c.shape;
-  const std::int64_t width = small ? columns : kFewRowsColumns;
+std::int64_t multiplications(const MatmulJob& job) { return job.c.shape[0] * job.c.shape[1] * job.depth(); }
+
+bool has_few_rows(const MatmulJob& job) {
+  return multiplications(job) > 0 && job.c.shape[0] <= kFewRows && is_contiguous_along(job.b, 0) &&
+         is_contiguous_along(job.a, 1);
+}
+
+// Columns of c that a task makes; the kernel makes four at once.
+std::int64_t few_rows_width(const MatmulJob& job) {
+  return std::max<std::int64_t>(4, kFewRowsFloats / std::max<std::int64_t>(1, job.depth()) / 4 * 4);
+}
+
+// The tasks of all jobs, one job after the other.
+void multiply_few_rows(std::span<const MatmulJob> jobs) {
+  const auto tasks_of = [](const MatmulJob& job) { return parts(job.c.shape[1], few_rows_width(job)); };
+  std::int64_t tasks = 0, work = 0;
+  for (const MatmulJob& job : jobs) tasks += tasks_of(job), work += multiplications(job);
   const auto kernel = fma_kernels().multiply_few_rows;
-  parallel_for(parts(columns, width), [&, rows = rows, columns = columns](std::int64_t task) {
-    kernel(job, {0, rows, task * width, std::min(width, columns - task * width)});
-  });
+  const auto task = [&](std::int64_t i) {
+    const MatmulJob* job = jobs.data();
+    for (; i >= tasks_of(*job); job++) i -= tasks_of(*job);
+    const std::int64_t width = few_rows_width(*job), first = i * width;
+    kernel(*job, {0, job->c.shape[0], first, std::min(width, job->c.shape[1] - first)});
+  };
+  if (work > kSmall) return parallel_for(tasks, task);
+  for (std::int64_t i = 0; i < tasks; i++) task(i);
 }
 
 // b is packed by all threads, then used by all. Where one block has all rows of c, as with few tokens, a task packs its
@@ -159,20 +178,25 @@ MatmulKernels kernels_for(const MatmulJob& job) {
   return uses_amx() && least >= kLeastOfTiles ? amx_kernels() : fma_kernels();
 }
 
+void multiply(const MatmulJob& job) {
+  if (job.c.size() == 0) return;
+  if (job.depth() == 0) return add_bias_only(job);
+  if (has_few_rows(job)) return multiply_few_rows({&job, 1});
+  PackedProduct(job, kernels_for(job), multiplications(job) <= kSmall).run();
+}
+
 }  // namespace
+
+void matmul(std::span<const MatmulJob> jobs) {
+  for (const MatmulJob& job : jobs) check_operands(job);
+  if (std::ranges::all_of(jobs, has_few_rows)) return multiply_few_rows(jobs);
+  for (const MatmulJob& job : jobs) multiply(job);
+}
 
 void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c, Into into,
             std::span<const float> bias) {
   const MatmulJob job{a, b, c, into, bias.empty() ? nullptr : bias.data()};
-  check_operands(job);
-  const std::int64_t rows = c.shape[0], columns = c.shape[1];
-  if (rows == 0 || columns == 0) return;
-  if (job.depth() == 0) return add_bias_only(job);
-  const bool small = rows * columns * job.depth() <= kSmall;
-  if (rows <= kFewRows && is_contiguous_along(b, 0) && is_contiguous_along(a, 1))
-    multiply_few_rows(job, small);
-  else
-    PackedProduct(job, kernels_for(job), small).run();
+  matmul({&job, 1});
 }
 
 }  // namespace phasor::detail

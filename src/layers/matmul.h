@@ -16,7 +16,19 @@ using phasor::Into;
 
 // c = a b + bias (of each column), or c += a b + bias. a is [M, K], b [K, N], c [M, N]; a and b may be stored by rows
 // or by columns (transposed views), c by rows. Memory of c is not that of a or b.
+struct MatmulJob {
+  TensorView<const float, 2> a, b;
+  TensorView<float, 2> c;
+  Into into = Into::write;
+  const float* bias = nullptr;
+
+  std::int64_t depth() const { return a.shape[1]; }
+};
+
 void matmul(TensorView<const float, 2> a, TensorView<const float, 2> b, TensorView<float, 2> c, Into into,
             std::span<const float> bias = {});
+
+// Products that do not depend on each other. With few rows, as in decoding, they share one parallel region.
+void matmul(std::span<const MatmulJob> jobs);
 
 }  // namespace phasor::detail

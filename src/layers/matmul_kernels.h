@@ -7,15 +7,6 @@
 
 namespace phasor::detail {
 
-struct MatmulJob {
-  TensorView<const float, 2> a, b;
-  TensorView<float, 2> c;
-  Into into = Into::write;
-  const float* bias = nullptr;
-
-  std::int64_t depth() const { return a.shape[1]; }
-};
-
 struct MatmulBlock {
   std::int64_t first_row = 0, rows = 0, first_column = 0, columns = 0;
 };

@@ -80,6 +80,10 @@ std::vector<Tensor<float, 2>> tensors_of(const std::vector<Weight>& weights) {
 Decoder::Decoder(const DecoderConfig& config, std::uint64_t seed)
     : Decoder(config.checked(), InitialValues(seed, Init::normal), seed) {}
 
+Decoder Decoder::with_zeros(const DecoderConfig& config) {
+  return {config.checked(), InitialValues(0, Init::zeros), 0};
+}
+
 Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64_t seed)
     : config_(config),
       embedding_(config.vocab_size, config.hidden_size, initial),

@@ -131,7 +131,7 @@ Decoder Decoder::from_pretrained(const std::filesystem::path& folder) {
   check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), tied),
               {config.vocab_size, config.hidden_size});
   check_size(kName, (folder / "config.json").string(), config, tensors);
-  Decoder model(config, 0);
+  Decoder model = with_zeros(config);
   std::set<std::string> used;
   for (const NamedWeight& each : model.weights()) {
     const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), tied);

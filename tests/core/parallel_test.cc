@@ -96,12 +96,15 @@ TEST_P(Parallel, TheNumberOfThreadsMayChangeMeanwhile) {
   other.join();
 }
 
-// As many tasks as threads, each of which waits for all others to begin.
+// As many tasks as threads, each of which waits for all others to begin; on a thread that has not found yet that its
+// workers cost more than they save.
 TEST_P(Parallel, UsesAsManyThreadsAsAsked) {
   std::atomic<int> begun{0};
-  parallel_for(GetParam(), [&](std::int64_t) {
-    for (begun++; begun < GetParam();) std::this_thread::yield();
-  });
+  std::thread([&] {
+    parallel_for(GetParam(), [&](std::int64_t) {
+      for (begun++; begun < GetParam();) std::this_thread::yield();
+    });
+  }).join();
   EXPECT_EQ(begun, GetParam());
 }
 

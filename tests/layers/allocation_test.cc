@@ -89,7 +89,9 @@ class Model {
   Tensor<float, 2> logits_{{340, 50}};
 };
 
+// On one thread, since which thread runs a task, and so needs memory first, is chance.
 TEST(Layers, ASecondStepAllocatesNothing) {
+  set_num_threads(1);
   Model model;
   int before = allocations;
   model.step();
@@ -98,6 +100,7 @@ TEST(Layers, ASecondStepAllocatesNothing) {
   before = allocations;
   model.step();
   EXPECT_EQ(allocations, before);
+  set_num_threads(0);
 }
 
 // Two blocks that share a workspace; everything that a step may need is there.
@@ -144,7 +147,6 @@ class Stack {
   Pair x_ = pair(), middle_ = pair(), y_ = pair(), grad_ = pair();
 };
 
-// On one thread, since which thread runs a task, and so needs memory first, is chance.
 template <class Layer>
 void expect_no_allocation() {
   set_num_threads(1);

@@ -1,6 +1,7 @@
 #include "phasor/layers/linear.h"
 
 #include "layers/check_layer.h"
+#include "phasor/core/parallel.h"
 #include "support/expect_error.h"
 
 namespace phasor {
@@ -48,6 +49,27 @@ TEST(Linear, GradientOfASharedInputIsAddedTo) {
   const Values once = values_of(layer.weight().gradient());
   layer.backward(x.view, grad_y.view, {});
   for (std::size_t i = 0; i < once.size(); i++) EXPECT_NEAR(layer.weight().gradient()[i], 2 * once[i], 1e-5);
+}
+
+// Few rows of several layers share a region, more rows do not; bits are those of one layer after the other.
+TEST(Linear, TogetherAsOneByOne) {
+  InitialValues initial(1);
+  const Linear first(600, 390, true, initial), second(600, 70, false, initial), third(600, 1, true, initial);
+  for (const std::int64_t rows : {0, 1, 4, 5, 40}) {
+    Guarded<float, 2> x({rows, 600}), a({rows, 390}), b({rows, 70}), c({rows, 1});
+    fill_random(x, 1);
+    first.forward(x.view, a.view), second.forward(x.view, b.view), third.forward(x.view, c.view);
+    for (const int threads : {1, 3}) {
+      set_num_threads(threads);
+      Guarded<float, 2> together_a({rows, 390}), together_b({rows, 70}), together_c({rows, 1});
+      Linear::forward_together(
+          {{first, x.view, together_a.view}, {second, x.view, together_b.view}, {third, x.view, together_c.view}});
+      EXPECT_EQ(values_of(together_a), values_of(a)) << rows << " rows, " << threads << " threads";
+      EXPECT_EQ(values_of(together_b), values_of(b)) << rows << " rows, " << threads << " threads";
+      EXPECT_EQ(values_of(together_c), values_of(c)) << rows << " rows, " << threads << " threads";
+    }
+    set_num_threads(0);
+  }
 }
 
 TEST(Linear, BeginsAsTorchOrAsTransformersDo) {

@@ -170,6 +170,24 @@ TEST(Decoder, EqualSeedsMakeEqualModelsAndOthersDoNot) {
   EXPECT_NE(a.loss(), c.loss());
 }
 
+// What is read from a file is not drawn first: 135 million numbers take six seconds.
+TEST(Decoder, WithZerosNothingIsDrawn) {
+  for (const Score score : {Score::dot, Score::w2}) {
+    DecoderConfig config{.vocab_size = 11,
+                         .hidden_size = 8,
+                         .num_hidden_layers = 2,
+                         .num_attention_heads = 2,
+                         .intermediate_size = 12,
+                         .tie_word_embeddings = false};
+    config.score = score;
+    Decoder model = Decoder::with_zeros(config);
+    for (const NamedWeight& each : model.weights()) {
+      if (each.weight->shape().size() < 2) continue;  // norms and tau begin at 1
+      EXPECT_EQ(std::ranges::count(each.weight->value(), 0.0f), each.weight->size()) << each.name;
+    }
+  }
+}
+
 TEST(Decoder, AnEncoderSeesWhatComesLater) {
   DecoderConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
   for (const bool causal : {true, false}) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "phasor/core/tensor.h"
@@ -28,6 +29,15 @@ class Linear {
 
   // x is [N, inputs], y [N, outputs]. Rows may be parts of wider rows. y must not share memory with x.
   void forward(TensorView<const float, 2> x, TensorView<float, 2> y) const;
+
+  // Several layers whose results do not depend on each other. With few rows, as in decoding, they share one parallel
+  // region.
+  struct Call {
+    const Linear& layer;
+    TensorView<const float, 2> x;
+    TensorView<float, 2> y;
+  };
+  static void forward_together(std::initializer_list<Call> calls);  // at most 4
 
   // Adds to the gradients of the weights. grad_x = grad_y W is written or added to; without data it is left out.
   void backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,

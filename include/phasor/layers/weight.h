@@ -50,6 +50,7 @@ std::string weight_path(std::string_view prefix, std::string_view name);
 enum class Init {
   fan_in,  // uniform within 1/sqrt(inputs): what torch.nn.Linear does
   normal,  // deviation 0.02: what transformers' language models do
+  zeros,   // for weights that are read from a file
 };
 
 // The random numbers that a new model draws from: equal seeds make equal models.

@@ -72,6 +72,8 @@ class Decoder {
   class Cache;
 
   Decoder(const DecoderConfig& config, std::uint64_t seed);
+  // Weights that are random at first are zeros: for whoever reads them from a file.
+  static Decoder with_zeros(const DecoderConfig& config);
 
   // A Llama or Qwen3 in the files of Hugging Face: config.json and safetensors, single or sharded, F32, BF16 or F16.
   static Decoder from_pretrained(const std::filesystem::path& folder);
