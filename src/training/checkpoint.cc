@@ -86,7 +86,7 @@ Decoder Checkpoint::model() const {
   const TensorFile file(files_.bytes(kWeightsFile), path);
   check_shape(file.at("embedding.weight"), path, {config.vocab_size, config.hidden_size});
   check_size(kLoad, files_.path(kConfigFile), config, file);
-  Decoder model(config, 0);
+  Decoder model = Decoder::with_zeros(config);
   const NamedWeights weights = model.weights();
   for (const auto& [name, weight] : weights) read_into(file, path, name, weight->shape(), weight->value());
   for (const StoredTensor& tensor : file.tensors())
