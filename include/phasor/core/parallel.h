@@ -37,8 +37,8 @@ class TaskRef {
 };
 
 // Calls task(0) .. task(count - 1), each once, in any order; returns when all are done. Tasks must not wait for each
-// other: one thread may run them all. The first exception thrown by a task is thrown again here, and tasks not yet begun
-// are left out. Inside a task it runs on the calling thread.
+// other: one thread may run them all. The first exception of a task is thrown again here, and tasks not yet begun are
+// left out. Inside a task it runs on the calling thread.
 void parallel_for(std::int64_t count, TaskRef task);
 
 }  // namespace phasor
