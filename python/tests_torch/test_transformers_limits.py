@@ -9,7 +9,7 @@ import phasor.transformers
 import pytest
 import torch
 import transformers as hf
-from phasor.transformers import _attention, _register
+from phasor.transformers import _attention, _models, _register
 from tiny_models import LAYERS, inputs, make, real_positions, recorded_calls
 from torch.testing import assert_close
 
@@ -89,14 +89,42 @@ def test_registering_again_changes_nothing():
 
 
 def test_versions():
-    assert hf.__version__.startswith("5.22.") and phasor.transformers.VERSIONS == ">=5.22,<5.23"
+    assert hf.__version__.startswith(("5.22.", "5.23.")) and phasor.transformers.VERSIONS == ">=5.22,<5.24"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _register._check_version(hf.__version__)
-    with pytest.raises(ImportError, match=r"transformers: version 5\.21\.3, expected >=5\.22,<5\.23"):
+    with pytest.raises(ImportError, match=r"transformers: version 5\.21\.3, expected >=5\.22,<5\.24"):
         _register._check_version("5.21.3")
     with pytest.warns(UserWarning, match=r"this is 6\.0\.0\.dev0"):
         _register._check_version("6.0.0.dev0")
+    with warnings.catch_warnings():  # one message, however often
+        warnings.simplefilter("error")
+        _register._check_version("6.0.0.dev0")
+
+
+# Attention that is sparse by a keyword, or by a table of classes that has no "phasor".
+REFUSED = {
+    "DeepseekV32Model": "hands indices to the attention function",
+    "GlmMoeDsaModel": "hands indices to the attention function",
+    "AXK2Model": "hands indices to the attention function",
+    "MiniMaxM3VLTextModel": "hands block_indices to the attention function",
+    "DeepseekOcr2Model": "classes of its own for eager, sdpa",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_models_that_hand_on_more_raise(name):
+    with pytest.raises(ValueError, match=f'"phasor" for {name}, expected "eager" or "sdpa": it .*{REFUSED[name]}'):
+        _models.check_model(getattr(hf, name))
+
+
+def test_an_unknown_tensor_is_refused():
+    module, x = torch.nn.Linear(1, 1), torch.randn(1, 2, 3, 4)
+    known = {"position_ids": torch.arange(3), "use_cache": True, "indices": None}
+    out, _ = _attention.attention_forward(module, x, x, x, None, is_causal=True, **known)
+    assert out.shape == (1, 3, 2, 4)
+    with pytest.raises(NotImplementedError, match=r"indices: a tensor of shape \[1, 3, 2\] from Linear, expected none"):
+        _attention.attention_forward(module, x, x, x, None, is_causal=True, indices=torch.zeros(1, 3, 2))
 
 
 def eager_run(change, reason, **arguments):

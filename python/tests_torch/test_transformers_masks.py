@@ -109,3 +109,24 @@ def test_an_offset_that_counts_on_is_read_at_once():
     offset += 1
     assert mask.options["query_offset"].tolist() == [2]
     assert (dense(mask)[0, 0, 0] == 0).sum() == 3
+
+
+def blocks(ids):
+    """Tokens of a block see each other, as images do in Gemma."""
+    return lambda b, h, i, j: (ids[b, i] == ids[b, j]) & (ids[b, i] >= 0)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("with_or", [True, False])
+def test_a_mask_made_by_vmap_is_sliced(with_or, mode):
+    """Gemma 4 makes its mask with or_mask_function, which transformers runs under vmap, and slices it."""
+    function = hf.causal_mask_function
+    if with_or:
+        function = hf.or_masks(function, blocks(torch.tensor([[0, 0, 1, 1, -1, -1]])))
+    arguments = {"batch_size": 1, "q_length": 6, "kv_length": 6, "mask_function": function, "use_vmap": True}
+    with mode():
+        mask = position_mask(**arguments, dtype=torch.float32)
+        expected = hf.eager_mask(**arguments, dtype=torch.float32)
+        assert isinstance(mask, PositionMask)
+        assert torch.equal(mask[:, :, -2:, :4], expected[:, :, -2:, :4])
+        assert torch.equal(mask + 0, expected)

@@ -10,6 +10,22 @@ import torch
 
 from phasor.torch import attention
 from phasor.transformers._masks import PositionMask, added, dense
+from phasor.transformers._models import KNOWN
+
+# Tensors that models hand down to every layer, besides those that their attention hands to the function.
+_PASSED_ON = KNOWN | {
+    "cache_position",
+    "encoder_attention_mask",
+    "encoder_hidden_states",
+    "input_ids",
+    "inputs_embeds",
+    "labels",
+    "mm_token_type_ids",
+    "num_items_in_batch",
+    "position_embeddings",
+    "seq_idx",
+    "token_type_ids",
+}
 
 
 def attention_forward(
@@ -31,10 +47,17 @@ def attention_forward(
     attention_mask: what position_mask gave, or any tensor that broadcasts to [B, H, T, S]: bool (True attends) or added
         to scores. None with is_causal (by default the module's): query i sees the keys j <= i, as sdpa has it.
     softcap, s_aux (sinks [H]), position_bias (added to scores, [1 or B, H, T, S]): as eager has them.
-    sliding_window and all else in `others` is not read: the mask has it.
+    others: not read. sliding_window is in the mask, and keywords of the model's own call are passed on to here. A tensor
+        among them that is not known to change nothing (such as position_ids) raises NotImplementedError.
     """
     if others.get("cache") is not None:
         raise NotImplementedError("[attention_forward] cache: a paged one, expected none; use attn_implementation=sdpa")
+    for name, given in others.items():
+        if isinstance(given, torch.Tensor) and name not in _PASSED_ON:
+            raise NotImplementedError(
+                f"[attention_forward] {name}: a tensor of shape {list(given.shape)} from {type(module).__name__}, expected "
+                "none: phasor does not know what it means; use attn_implementation=sdpa"
+            )
     if attention_mask is None and query.shape[2] > 1:
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     else:

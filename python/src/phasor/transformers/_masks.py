@@ -89,10 +89,13 @@ def position_mask(
         padding = padding[:, kv_offset : kv_offset + kv_length]
     options = _options(pattern_of(mask_function), batch_size, q_length, q_offset - kv_offset, padding)
     if options is None:
-        options = {"mask": sdpa_mask(**arguments)}
-    return PositionMask(
-        (batch_size, 1, q_length, kv_length), dtype, device, options, lambda: eager_mask(**arguments, dtype=dtype)
-    )
+        visible = sdpa_mask(**arguments)
+        options, make = {"mask": visible}, lambda: added(visible, dtype)
+    else:
+        # What a pattern is made of takes all indices at once. An operation on a PositionMask cannot run vmap.
+        arguments["use_vmap"] = False
+        make = lambda: eager_mask(**arguments, dtype=dtype)  # noqa: E731
+    return PositionMask((batch_size, 1, q_length, kv_length), dtype, device, options, make)
 
 
 def _options(

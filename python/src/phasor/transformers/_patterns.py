@@ -58,3 +58,7 @@ _READERS: dict[Any, Any] = {
     masking_utils.sliding_window_bidirectional_overlay(1).__code__: lambda size: Pattern(left=size + 1, right=size + 1),
     masking_utils.packed_sequence_mask_function(torch.zeros(1, 1)).__code__: lambda ids: Pattern(sequences=ids),
 }
+if hasattr(masking_utils, "remap_positions_for_packed_sequence"):  # from 5.23 on, always beside the function above
+    # Positions that count anew in each sequence: so they do in a Pattern with sequences.
+    _remapped = masking_utils.remap_positions_for_packed_sequence(masking_utils.causal_mask_function, torch.zeros(1, 1))
+    _READERS[_remapped.__code__] = lambda function, positions: pattern_of(function)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from typing import Any
 
 import transformers
-from torch import nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 
 from phasor.transformers._attention import attention_forward
 from phasor.transformers._masks import position_mask
+from phasor.transformers._models import NAME, check_model
 
-NAME = "phasor"
-VERSIONS = ">=5.22,<5.23"  # of transformers; python/tests_torch/test_transformers_*.py run with them
-_FIRST, _BEYOND = (5, 22), (5, 23)
+VERSIONS = ">=5.22,<5.24"  # of transformers; python/tests_torch/test_transformers_*.py run with them
+_FIRST, _BEYOND = (5, 22), (5, 24)
 
 
 def register() -> None:
@@ -36,16 +34,21 @@ def _check_version(version: str) -> None:
     if given < _FIRST:
         raise ImportError(f"[register] transformers: version {version}, expected {VERSIONS}")
     if given >= _BEYOND:
-        warnings.warn(
-            f"phasor.transformers was tested with transformers {VERSIONS}; this is {version}: compare results with "
-            'attn_implementation="eager" before you rely on them',
-            stacklevel=3,
-        )
+        _warn_of_version(version)
+
+
+@functools.cache  # once a process
+def _warn_of_version(version: str) -> None:
+    warnings.warn(
+        f"phasor.transformers was tested with transformers {VERSIONS}; this is {version}: compare results with "
+        'attn_implementation="eager" before you rely on them',
+        stacklevel=4,
+    )
 
 
 @functools.cache  # once a process
 def _refuse_others() -> None:
-    """transformers takes a registered name for any model; one that never calls the function would run on unnoticed."""
+    """Models that phasor does not compute raise when they are made, or changed to it."""
     choose, change = PreTrainedModel.get_correct_attn_implementation, PreTrainedModel.set_attn_implementation
 
     @functools.wraps(choose)
@@ -64,42 +67,3 @@ def _refuse_others() -> None:
 
     PreTrainedModel.get_correct_attn_implementation = checked_choose
     PreTrainedModel.set_attn_implementation = checked_change
-
-
-def check_model(model: type) -> None:
-    """ValueError for a class of models that computes attention by itself."""
-    for part in model.__mro__:
-        if part is PreTrainedModel:
-            return
-        if issubclass(part, PreTrainedModel) and not _calls_interface(part):
-            raise ValueError(
-                f'[register] attn_implementation: "{NAME}" for {model.__name__}, expected "eager" or "sdpa": it '
-                "computes attention in code of its own, not through transformers' attention interface. Where only a "
-                f'part of a model does, name the others: attn_implementation={{"text_config": "{NAME}"}}'
-            )
-
-
-def _calls_interface(model: Any) -> bool:
-    """Whether a file of models has the interface and declares that other functions than eager may stand in.
-
-    Files with no attention at all put other models together; those are asked themselves.
-    """
-    file = sys.modules.get(model.__module__)
-    names = {} if file is None else vars(file)
-    if any(value is ALL_ATTENTION_FUNCTIONS for value in names.values()):
-        return bool(
-            model._supports_sdpa
-            or model._supports_flash_attn
-            or model._supports_flex_attn
-            or model._supports_attention_backend
-        )
-    return not any(_is_attention(value) and value.__module__ == model.__module__ for value in names.values())
-
-
-def _is_attention(value: Any) -> bool:
-    return (
-        isinstance(value, type)
-        and issubclass(value, nn.Module)
-        and not issubclass(value, PreTrainedModel)
-        and "Attention" in value.__name__
-    )
