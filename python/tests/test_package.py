@@ -88,3 +88,18 @@ def test_examples(example):
     result = subprocess.run([sys.executable, str(example)], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout
+
+
+@pytest.mark.parametrize(("module", "missing"), [("torch", "torch"), ("transformers", "torch"), ("transformers", "transformers")])
+def test_what_is_missing_is_named(module, missing):
+    """Whatever is installed here: a finder hides the package, and torch is an empty one where transformers is missing."""
+    code = (
+        "import importlib.util, sys\n"
+        "found = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name, package=None: None if name == {missing!r} else (name == 'torch' or found(name, package))\n"
+        f"import phasor.{module}"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode != 0
+    message = f"ImportError: phasor.{module} needs {missing}, which is not installed: pip install {missing}"
+    assert run.stderr.strip().splitlines()[-1] == message

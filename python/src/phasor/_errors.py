@@ -1,8 +1,9 @@
-"""Errors of the C++ functions under the names that arguments have in Python."""
+"""Errors in the user's terms: of the C++ functions under the names that arguments have in Python, and of what is missing."""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
@@ -36,6 +37,12 @@ _NAMES = {
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+
+def require(package: str, module: str) -> None:
+    """ImportError where a package that a module is for is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise ImportError(f"{module} needs {package}, which is not installed: pip install {package}") from None
 
 
 def _renamed(text: str, function: str, names: Mapping[str, str]) -> str:

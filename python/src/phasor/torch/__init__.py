@@ -9,6 +9,10 @@ models have: StandardAttentionWithRoPE, W2TransformerBlock, Qwen3RotaryEmbedding
 modules also work on other devices, in plain torch; the functions are the CPU's.
 """
 
+from phasor._errors import require
+
+require("torch", "phasor.torch")
+
 from phasor.torch._attention import attention
 from phasor.torch._embeddings import (
     ROPE_INIT_FUNCTIONS,

@@ -10,6 +10,11 @@ What phasor cannot do (tensors on a GPU, float64, attention weights as outputs) 
 with a warning that says why.
 """
 
+from phasor._errors import require
+
+require("torch", "phasor.transformers")
+require("transformers", "phasor.transformers")
+
 from phasor.transformers._register import VERSIONS, register
 
 __all__ = ["VERSIONS", "register"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -90,11 +91,11 @@ def position_mask(
     options = _options(pattern_of(mask_function), batch_size, q_length, q_offset - kv_offset, padding)
     if options is None:
         visible = sdpa_mask(**arguments)
-        options, make = {"mask": visible}, lambda: added(visible, dtype)
+        options, make = {"mask": visible}, functools.partial(added, visible, dtype)
     else:
         # What a pattern is made of takes all indices at once. An operation on a PositionMask cannot run vmap.
         arguments["use_vmap"] = False
-        make = lambda: eager_mask(**arguments, dtype=dtype)  # noqa: E731
+        make = functools.partial(eager_mask, **arguments, dtype=dtype)
     return PositionMask((batch_size, 1, q_length, kv_length), dtype, device, options, make)
 
 
