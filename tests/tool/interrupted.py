@@ -18,41 +18,47 @@ import tool
 def kills(program: str, folder: Path, steps: int, count: int) -> None:
     """Killed so often, each time at another moment: while it starts, trains, saves and reads."""
     whole, killed = folder / "whole", folder / "killed"
-    save = ["--save-every", "1"]
-    tool.run(tool.train(program, whole, steps, *save)).expect(0)
+    save, never = ["--save-every", "5"], ["--save-every", "0"]
+    tool.run(tool.train(program, whole, steps, *never)).expect(0)
     dice = random.Random(tool.SEED)
-    begun, done = False, 0
-    while done < count:
-        command = [program, "train", "--resume", "--out", str(killed), *save]
-        process = tool.start(command if begun else tool.train(program, killed, steps, *save))
-        time.sleep(dice.uniform(0.0, 0.08))
+    begin = time.monotonic()
+    process = tool.start(tool.train(program, killed, steps, *save))
+    tool.wait_for(killed / "training.json", process)  # from here on there is something to continue
+    moments = 2 * (time.monotonic() - begin)  # however busy the machine is: while it starts, and after its first saves
+    resume = [program, "train", "--resume", "--out", str(killed)]
+    done = 0
+    while True:
+        time.sleep(dice.uniform(0.0, moments))
         process.kill()
         ended = tool.end_of(process)
         if ended.code == 0:
             break  # it was done before all kills
         if ended.code != -signal.SIGKILL:
             ended.fail(f"seed {tool.SEED}, kill {done}: expected it to run until it is killed")
-        begun = begun or (killed / "training.json").exists()
         done += 1
-    if begun:
-        tool.run([program, "train", "--resume", "--out", str(killed)]).expect(0)
+        if done == count:
+            break
+        process = tool.start([*resume, *save])
+    tool.run([*resume, *never]).expect(0)
     tool.same_checkpoint(whole, killed)
     left = [path.name for path in folder.iterdir() if path.name not in ("whole", "killed", ".killed.lock")]
     if any(".new-" in name for name in left):
         sys.exit(f"left behind: {left}")
+    if done < count // 2:
+        sys.exit(f"{done} kills, expected more before the training is done: give it more steps")
     print(f"{done} kills, the same bytes")
 
 
 def signals(program: str, folder: Path) -> None:
     whole = folder / "uninterrupted"
-    tool.run(tool.train(program, whole, 3000)).expect(0)
+    tool.run(tool.train(program, whole, 3000, "--save-every", "0")).expect(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         out = folder / number.name
         process = tool.start(tool.train(program, out, 3000, "--save-every", "10"))
         tool.wait_for(out / "training.json", process)
         process.send_signal(number)
         tool.end_of(process).expect(130, "stopped and saved", f"phasor train --resume --out {out}")
-        tool.run([program, "train", "--resume", "--out", str(out)]).expect(0)
+        tool.run([program, "train", "--resume", "--out", str(out), "--save-every", "0"]).expect(0)
         tool.same_checkpoint(whole, out)
     print("SIGTERM and SIGINT: saved, continued, the same bytes")
 
@@ -87,7 +93,7 @@ def full_disk(program: str, folder: Path) -> None:
 
 def main() -> None:
     program, folder = tool.arguments()
-    kills(program, folder, 60 if not tool.NIGHT else 600, 30 if not tool.NIGHT else 400)
+    kills(program, folder, 3000 if not tool.NIGHT else 40_000, 30 if not tool.NIGHT else 400)
     signals(program, folder)
     full_disk(program, folder)
 
