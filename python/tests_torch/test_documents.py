@@ -1,0 +1,33 @@
+"""Every Python block of README.md and docs/*.md runs as pasted; where a block of output follows, it prints that."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n^```(?:text)?\n(.*?)^```\n)?", re.M | re.S)
+BLOCKS = [
+    pytest.param(*match.groups(), id=f"{path.name}:{path.read_text()[: match.start()].count(chr(10)) + 1}")
+    for path in FILES
+    for match in BLOCK.finditer(path.read_text())
+]
+
+
+def test_all_blocks_are_found():
+    assert len(BLOCKS) == sum(path.read_text().count("```python\n") for path in FILES) > 8
+
+
+@pytest.mark.parametrize(("program", "output"), BLOCKS)
+def test_runs_as_pasted(program, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program, "block", "exec"), {"__name__": "__main__"})
+    if output is not None:
+        assert printed.getvalue() == output
