@@ -78,10 +78,11 @@ def _of_sequence(numbers: Any, s: int, default: int) -> int:
 
 
 class Computation:
-    """One case in one type of arithmetic, with one kind of product: results, and the pieces that sizes are made of."""
+    """One case in one type of arithmetic, with one kind of product: results, and the pieces that sizes are made of. A shift of
+    all scores, the sinks' too, changes nothing but the roundings."""
 
-    def __init__(self, case: Any, dtype: torch.dtype, product: Any = torch.matmul) -> None:
-        self.case, self.dtype, self.product = case, dtype, product
+    def __init__(self, case: Any, dtype: torch.dtype, product: Any = torch.matmul, shift: float = 0.0) -> None:
+        self.case, self.dtype, self.product, self.shift = case, dtype, product, shift
         self.learned = {
             name: x.detach().to(dtype).requires_grad_() for name, x in case.clean.items() if x.is_floating_point()
         }
@@ -164,9 +165,10 @@ class Computation:
         return scores, seen
 
     def _attend(self, scores: torch.Tensor) -> None:
+        scores = scores + self.shift
         top = scores.detach().masked_fill(~self.seen, -INFINITY).amax(-1, keepdim=True)
         sinks = self.learned.get("sinks")
-        sinks = None if sinks is None else sinks[:, None, None].expand_as(top)
+        sinks = None if sinks is None else (sinks + self.shift)[:, None, None].expand_as(top)
         if sinks is not None:
             top = torch.maximum(top, sinks.detach())
         top = top.masked_fill(top == -INFINITY, 0.0)
@@ -181,7 +183,7 @@ class Computation:
         if sinks is not None:
             self.sink_weight = self.sink_power.detach() / safe.detach()
         dropped = self.weights * self.case.keep.to(self.dtype)
-        lse = (top + safe.log()).masked_fill(alone, -INFINITY)
+        lse = (top + safe.log() - self.shift).masked_fill(alone, -INFINITY)
         self.results = {"lse": lse.squeeze(-1), "weights": dropped}
         for out, value in (("out", "v"), ("out_log_sigma", "v_log_sigma")):
             if value in self.learned:

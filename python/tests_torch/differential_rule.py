@@ -1,7 +1,8 @@
 """How far phasor may be off: twice as far as plain float, and 4 ulp of the largest number of the row.
 
-The row is the last dimension. Plain float is the same call in float32, by torch's products and by plain loops that add
-forwards and backwards, whichever is worst: one of them alone may be right by luck. Its error is the largest in the matrix (the last two
+The row is the last dimension. Plain float is the same call in float32, by torch's products, by plain loops that add
+forwards and backwards, and with all scores shifted by a number that softmax cancels, whichever is worst: one of them
+alone may be right by luck, in a small tensor with large biases above all. Its error is the largest in the matrix (the last two
 dimensions: one head of one sequence), so that a head with large biases does not excuse another one; where a matrix has
 fewer than 64 numbers, the largest in the tensor.
 
@@ -21,6 +22,7 @@ import torch
 from differential_oracle import Computation, by_loops, by_loops_backwards
 
 ULP = 2.0**-23
+SHIFTS = 0.37, -1.31, 2.93, -5.07
 HALF_UNIT = {torch.float32: 0.0, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 LEAST_NORMAL = {torch.float32: 0.0, torch.bfloat16: 2.0**-126, torch.float16: 2.0**-14}
 
@@ -37,6 +39,7 @@ def judge(case: Any, given: dict[str, torch.Tensor]) -> list[Finding]:
     """Every tensor of a call: results, and gradients as `grad name`."""
     exact = Computation(case, torch.float64)
     plain = [Computation(case, torch.float32, product) for product in (torch.matmul, by_loops, by_loops_backwards)]
+    plain += [Computation(case, torch.float32, shift=shift) for shift in SHIFTS]
     expected = exact.results | exact.gradients()
     plains = [computation.results | computation.gradients() for computation in plain]
     size = sizes(exact, case)

@@ -48,11 +48,12 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
 }
 
 // c of each batch entry and key head [B, G, 1, 2D]: the mean of about kSampled keys, evenly spaced. Any c is right, and
-// one near the mean of the keys keeps products small. Reading all keys for it would take as long as lowering them. A
-// channel whose mean is not finite gets 0: a NaN in a key that a mask hides must not reach the queries that do not see
-// it.
+// one near the mean of the keys keeps products small. Reading all keys for it would take as long as lowering them. Keys
+// that hold NaN, infinity or numbers whose squares come near the largest float are left out: a mask may hide them, and
+// they must not reach the queries that do not see them.
 ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
   constexpr std::int64_t kSampled = 128;
+  constexpr float kLargestOfMean = 1e15f;
   const AttentionCall& call = problem.means;
   const std::int64_t channels = problem.stream_channels();
   ScratchZeros<float, 4> result({call.batch, call.key_heads, 1, channels});
@@ -66,14 +67,15 @@ ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
     std::int64_t count = 0;
     for (const Sequence& s : call.sequences) {
       if (s.batch != b) continue;
-      for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step, count++) {
+      for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step) {
         read_streams(problem.k, call.options.rotate_k, b, g, j, j + 1, key.data(), channels);
+        if (!std::ranges::all_of(key, [](float x) { return std::fabs(x) < kLargestOfMean; })) continue;
         for (std::int64_t c = 0; c < channels; c++) middle[c] += key[static_cast<std::size_t>(c)];
+        count++;
       }
     }
-    const float factor = 1.0f / static_cast<float>(count);  // infinite without keys: then the product is NaN
-    for (std::int64_t c = 0; c < channels; c++)
-      middle[c] = std::isfinite(middle[c] * factor) ? middle[c] * factor : 0.0f;
+    const float factor = 1.0f / static_cast<float>(std::max<std::int64_t>(count, 1));
+    for (std::int64_t c = 0; c < channels; c++) middle[c] *= factor;
   });
   return result;
 }

@@ -244,10 +244,13 @@ TEST(W2, KeysBeyondTheLengthAreNotRead) {
   EXPECT_EQ(call.grad_tau, poisoned.grad_tau);
 }
 
-// Key `hidden` has NaN, and the call's options hide it.
-void expect_nan_hurts_nobody(Call call, std::int64_t hidden) {
-  std::fill_n(&call.k.mean(0, 0, hidden, 0), 8, NAN);
-  std::fill_n(&call.v.mean(0, 0, hidden, 0), 6, NAN);
+// Key `hidden` has NaN, infinity or a number near the largest, and the call's options hide it.
+void expect_nan_hurts_nobody(Call call, std::int64_t hidden, float poison = NAN) {
+  if (std::isnan(poison))
+    for (const float other : {INFINITY, 3e38f}) expect_nan_hurts_nobody(call, hidden, other);
+  SCOPED_TRACE(poison);
+  std::fill_n(&call.k.mean(0, 0, hidden, 0), 8, poison);
+  std::fill_n(&call.v.mean(0, 0, hidden, 0), 6, poison);
   call.run();
   for (const Streams* x : {&call.out, &call.grad_q, &call.grad_k, &call.grad_v})
     EXPECT_TRUE(is_finite(x->mean) && is_finite(x->spread));
