@@ -104,7 +104,7 @@ def sizes(exact: Computation, case: Any) -> dict[str, torch.Tensor]:
             factor = case.loss[out].double().abs()
             of_weight = of_weight + factor @ exact._spread(x[value].abs()).mT * keep
             result[f"grad {value}"] = _of_groups((weights * keep).mT @ factor, exact.group)
-            stored = (factor * exact.results[out].detach().abs()).sum(-1, keepdim=True)
+            stored = (factor * exact.results[out].detach().abs().clamp(min=LEAST_NORMAL[case.dtype])).sum(-1, keepdim=True)
             row = row + HALF_UNIT[case.dtype] / (2 * ULP) * stored
     row = row + (weights * of_weight).sum(-1, keepdim=True)
     if "lse" in case.loss:

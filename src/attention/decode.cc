@@ -181,8 +181,11 @@ class DecodeChunk {
     const RelativeBiasView& bias = *call_.options.relative_bias;
     const float* table = bias.table.data + group_.head(slot) * bias.table.strides[0];
     const int64_t last = bias.table.shape[1] - 1, index = first - group_.position(slot) - bias.first_distance;
-    for (int64_t j = 0; j < static_cast<int64_t>(keys); j++)
-      biases_[j] += detail::bounded_bias(table[std::clamp<int64_t>(index + j, 0, last)]);
+    for (int64_t j = 0; j < static_cast<int64_t>(keys); j++) {
+      const float bias_of_distance = detail::bounded_bias(table[std::clamp<int64_t>(index + j, 0, last)]);
+      // It hides also a key whose own bias is NaN, as W2 has it for keys that hold NaN.
+      biases_[j] = bias_of_distance == -detail::kInfinity ? bias_of_distance : biases_[j] + bias_of_distance;
+    }
   }
 
   bool HasNaN() const {

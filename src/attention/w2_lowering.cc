@@ -47,35 +47,63 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
   clear_until(end);
 }
 
-// c of each batch entry and key head [B, G, 1, 2D]: the mean of about kSampled keys, evenly spaced. Any c is right, and
-// one near the mean of the keys keeps products small. Reading all keys for it would take as long as lowering them. Keys
-// that hold NaN, infinity or numbers whose squares come near the largest float are left out: a mask may hide them, and
-// they must not reach the queries that do not see them.
-ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
+// Rows of some keys of a batch entry and key head, about kSampled of them, evenly spaced.
+List<float> sample_keys(const W2Problem& problem, std::int64_t b, std::int64_t g) {
   constexpr std::int64_t kSampled = 128;
-  constexpr float kLargestOfMean = 1e15f;
+  std::int64_t keys = 0;
+  for (const Sequence& s : problem.means.sequences) keys += s.batch == b ? s.keys : 0;
+  const std::int64_t step = std::max<std::int64_t>(1, keys / kSampled), channels = problem.stream_channels();
+  List<float> rows;
+  for (const Sequence& s : problem.means.sequences) {
+    if (s.batch != b) continue;
+    for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step) {
+      rows.resize(rows.size() + static_cast<std::size_t>(channels));
+      read_streams(problem.k, problem.means.options.rotate_k, b, g, j, j + 1, &rows.back() - (channels - 1), channels);
+    }
+  }
+  return rows;
+}
+
+// The largest channel; infinite for a row with NaN.
+float magnitude(const float* row, std::int64_t channels) {
+  float largest = 0;
+  for (std::int64_t c = 0; c < channels; c++)
+    largest = std::isnan(row[c]) ? std::numeric_limits<float>::infinity() : std::max(largest, std::fabs(row[c]));
+  return largest;
+}
+
+// middle = the mean of the rows, without those that are much larger than the lower quartile. A mask may hide keys that
+// hold anything: these must not reach the queries that do not see them.
+void mean_of_usual_rows(const List<float>& rows, std::int64_t channels, float* middle) {
+  constexpr float kMuchLarger = 16.0f;
+  const std::size_t count = rows.size() / static_cast<std::size_t>(channels);
+  if (count == 0) return;
+  List<float> magnitudes(count);
+  for (std::size_t i = 0; i < count; i++)
+    magnitudes[i] = magnitude(&rows[i * static_cast<std::size_t>(channels)], channels);
+  List<float> sorted = magnitudes;
+  const auto quartile = sorted.begin() + static_cast<std::ptrdiff_t>(count / 4);
+  std::ranges::nth_element(sorted, quartile);
+  const float most = std::min(kMuchLarger * *quartile, 1e15f);  // the squares of 1e15 are far from the largest float
+  float used = 0;
+  for (std::size_t i = 0; i < count; i++) {
+    if (!(magnitudes[i] <= most)) continue;
+    for (std::int64_t c = 0; c < channels; c++)
+      middle[c] += rows[i * static_cast<std::size_t>(channels) + static_cast<std::size_t>(c)];
+    used++;
+  }
+  for (std::int64_t c = 0; c < channels && used > 0; c++) middle[c] /= used;
+}
+
+// c of each batch entry and key head [B, G, 1, 2D]. Any c is right, and one near the mean of the keys keeps products
+// small. Reading all keys for it would take as long as lowering them, so it is the mean of a sample.
+ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
   const AttentionCall& call = problem.means;
   const std::int64_t channels = problem.stream_channels();
   ScratchZeros<float, 4> result({call.batch, call.key_heads, 1, channels});
-  List<std::int64_t> keys(static_cast<std::size_t>(call.batch));
-  for (const Sequence& s : call.sequences) keys[static_cast<std::size_t>(s.batch)] += s.keys;
   parallel_for(call.batch * call.key_heads, [&](std::int64_t task) {
     const std::int64_t b = task / call.key_heads, g = task % call.key_heads;
-    const std::int64_t step = std::max<std::int64_t>(1, keys[static_cast<std::size_t>(b)] / kSampled);
-    List<float> key(static_cast<std::size_t>(channels));
-    float* middle = &result(b, g, 0, 0);
-    std::int64_t count = 0;
-    for (const Sequence& s : call.sequences) {
-      if (s.batch != b) continue;
-      for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step) {
-        read_streams(problem.k, call.options.rotate_k, b, g, j, j + 1, key.data(), channels);
-        if (!std::ranges::all_of(key, [](float x) { return std::fabs(x) < kLargestOfMean; })) continue;
-        for (std::int64_t c = 0; c < channels; c++) middle[c] += key[static_cast<std::size_t>(c)];
-        count++;
-      }
-    }
-    const float factor = 1.0f / static_cast<float>(std::max<std::int64_t>(count, 1));
-    for (std::int64_t c = 0; c < channels; c++) middle[c] *= factor;
+    mean_of_usual_rows(sample_keys(problem, b, g), channels, &result(b, g, 0, 0));
   });
   return result;
 }

@@ -247,7 +247,7 @@ TEST(W2, KeysBeyondTheLengthAreNotRead) {
 // Key `hidden` has NaN, infinity or a number near the largest, and the call's options hide it.
 void expect_nan_hurts_nobody(Call call, std::int64_t hidden, float poison = NAN) {
   if (std::isnan(poison))
-    for (const float other : {INFINITY, 3e38f}) expect_nan_hurts_nobody(call, hidden, other);
+    for (const float other : {INFINITY, 3e38f, 60000.0f}) expect_nan_hurts_nobody(call, hidden, other);
   SCOPED_TRACE(poison);
   std::fill_n(&call.k.mean(0, 0, hidden, 0), 8, poison);
   std::fill_n(&call.v.mean(0, 0, hidden, 0), 6, poison);
