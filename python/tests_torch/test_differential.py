@@ -17,7 +17,7 @@ from differential import run
 
 COUNT = 3000 if os.environ.get("PHASOR_NIGHT") == "1" else 150
 FIRST = int(os.environ.get("PHASOR_SEED_START", int(time.time() // 86400) * 3000))  # windows of two days are apart
-FAR_OVER, MOST_OVER = 8.0, 0.1
+FAR_OVER, MOST_OVER = 16.0, 0.1
 
 
 def test_obeys_the_error_rule():
