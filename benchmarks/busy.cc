@@ -3,7 +3,7 @@
 //   phasor_busy [ROUNDS [CASE]]
 //
 // prints a line for each case (or for those that begin with CASE): the median time of a step in milliseconds with 1 and
-// with 2 threads, quiet and busy. The four are measured by turns, so that all see the same minutes of a shared machine.
+// with 2 threads, quiet and busy. The four alternate, so that all see the same minutes of a shared machine.
 // busy.py compares programs.
 #include <spawn.h>
 #include <sys/prctl.h>

@@ -4,7 +4,7 @@
     cmake --preset bench && cmake --build --preset bench --target phasor_busy
     benchmarks/busy.py before=OTHER_CLONE/build/bench/benchmarks/phasor_busy after=build/bench/benchmarks/phasor_busy
 
-Programs, one or more, run by turns. A time is the median of the turns, in milliseconds.
+Programs, one or more, run alternately. A time is the median of the rounds, in milliseconds.
 """
 import argparse
 import statistics

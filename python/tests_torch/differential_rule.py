@@ -124,13 +124,13 @@ def _of_streams(exact: Computation, x: dict[str, torch.Tensor], of_score: torch.
     q, k = exact.q.detach().abs(), exact.k.detach().abs()
     if not exact.case.is_w2:
         of_q, of_k = (exact.scale * y for y in (of_score @ k, _of_groups(of_score.mT @ q, exact.group)))
-        return {"grad q": _turned_back(exact, of_q, "q_rotary"), "grad k": _turned_back(exact, of_k, "k_rotary")}
+        return {"grad q": _rotated_back(exact, of_q, "q_rotary"), "grad k": _rotated_back(exact, of_k, "k_rotary")}
     factor, channels = 2 * exact.scale / exact.temperature.detach(), x["q"].shape[3]
     of_q = factor * (of_score @ k + q * of_score.sum(-1, keepdim=True))
     of_k = _of_groups(factor * (of_score.mT @ q + k * of_score.sum(-2)[..., None]), exact.group)
     result = {"grad tau": (of_score * exact.bare_scores.detach().abs()).sum() / exact.temperature.detach()}
     for name, size in (("q", of_q), ("k", of_k)):
-        result[f"grad {name}"] = _turned_back(exact, size[..., :channels], f"{name}_rotary")
+        result[f"grad {name}"] = _rotated_back(exact, size[..., :channels], f"{name}_rotary")
         result[f"grad {name}_log_sigma"] = size[..., channels:] * (x[f"{name}_log_sigma"] / 2).exp() / 2
     return result
 
@@ -140,7 +140,7 @@ def _of_groups(x: torch.Tensor, group: int) -> torch.Tensor:
     return x.unflatten(1, (-1, group)).sum(2)
 
 
-def _turned_back(exact: Computation, size: torch.Tensor, name: str) -> torch.Tensor:
+def _rotated_back(exact: Computation, size: torch.Tensor, name: str) -> torch.Tensor:
     """Magnitudes through a rotation: both channels of a pair get the sum."""
     table = exact.case.options.get(name)
     if table is None:

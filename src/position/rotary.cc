@@ -78,13 +78,13 @@ HWY_INLINE void RotateRow(const T* x, const float* cos, const float* sin, uint32
     } else {
       LoadPairs(d, x + 2 * i, a, b);
     }
-    const auto turned_a = hn::NegMulAdd(b, s, hn::Mul(a, c));
-    const auto turned_b = hn::MulAdd(a, s, hn::Mul(b, c));
+    const auto rotated_a = hn::NegMulAdd(b, s, hn::Mul(a, c));
+    const auto rotated_b = hn::MulAdd(a, s, hn::Mul(b, c));
     if constexpr (P == Pairing::half) {
-      StoreFloat(turned_a, d, out + i);
-      StoreFloat(turned_b, d, out + i + pairs);
+      StoreFloat(rotated_a, d, out + i);
+      StoreFloat(rotated_b, d, out + i + pairs);
     } else {
-      StorePairs(turned_a, turned_b, d, out + 2 * i);
+      StorePairs(rotated_a, rotated_b, d, out + 2 * i);
     }
   });
 }

@@ -168,7 +168,7 @@ def attention_backward(
 
     With P the weights before dropout, M the dropout's factors and dP = (grad_out . v) M, scores have the gradient
     dS = P (dP - sum_j P dP + grad_lse), and grad_v = sum over queries of P M grad_out, grad_q = scale sum_j dS k_j,
-    grad_k = scale sum_i dS q_i, turned back where rotated.
+    grad_k = scale sum_i dS q_i, rotated back where rotated.
 
     Returns AttentionGradients: q, k, v, and those of mask (when it is float32), key_bias, relative_bias (of its table),
     alibi_slopes and sinks where given, each shaped and of the kind of what it belongs to. Nothing is copied.

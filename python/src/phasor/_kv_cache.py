@@ -27,7 +27,7 @@ class KVCache:
     capacity: tokens of a sequence. All memory is taken at once: B * G * capacity * (D + E) elements.
     head_dim, value_dim: D of keys and E of values (D when None).
     dtype: "float32", "float16" or "bfloat16". Beside a 16-bit cache queries may be float32.
-    keys: "rotated" keys are turned once, when appended. "unrotated" ones are turned whenever they are read, by k_rotary
+    keys: "rotated" keys are rotated once, when appended. "unrotated" ones are rotated whenever they are read, by k_rotary
         with a row for each token of the cache: for dynamic NTK and LongRoPE, whose angles change as the text grows.
     """
 
@@ -95,7 +95,7 @@ class KVCache:
 
     @with_names({"rotation": "rotary", "rotation.cos": "rotary", "rotation.sin": "rotary", "cos": "rotary", "sin": "rotary"})
     def append(self, k: Any, v: Any, rotary: RotaryTable | None = None, *, counts: Any = None) -> None:
-        """Adds tokens: k [B, G, n, D] and v [B, G, n, E] of any of the three types, rounded once, after they are turned.
+        """Adds tokens: k [B, G, n, D] and v [B, G, n, E] of any of the three types, rounded once, after they are rotated.
 
         rotary: row i turns new token i; of one pairing for all tokens of the cache.
         counts: [B]: only counts[b] <= n tokens of sequence b.
@@ -116,7 +116,7 @@ class KVCache:
             self._pairing = rotary.pairing
 
     def _check_pairing(self, table: RotaryTable, name: str) -> None:
-        """q.k of other pairs than the keys were turned by means nothing. An empty cache has no pairing."""
+        """q.k of other pairs than the keys were rotated by means nothing. An empty cache has no pairing."""
         if self._pairing is not None and table.pairing != self._pairing and any(self._cache.lengths):
             raise ValueError(f"{name}: pairing {table.pairing}, expected {self._pairing} as the keys of the cache have")
 

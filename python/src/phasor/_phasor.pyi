@@ -1,6 +1,6 @@
 """phasor's C++ functions on arrays given by the caller: no array is copied, results are written where the caller says, and
 the GIL is released while they run. Arrays are NumPy's, torch's or any with DLPack, on the CPU, with a contiguous last
-dimension; elements of q, k, v and out are float32, float16 or bfloat16, all alike, those of other arrays float32."""
+dimension; elements of q, k, v and out are float32, float16 or bfloat16, all of one type, those of other arrays float32."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict

@@ -259,7 +259,7 @@ def precompute_freqs_cis(
 def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out: ArrayT | None = None) -> ArrayT:
     """Turns the channel pairs of x: (a, b) -> (a cos - b sin, a sin + b cos).
 
-    x: [B, H, T, D], float32, float16 or bfloat16, any outer strides. Its first R channels are turned, the others copied.
+    x: [B, H, T, D], float32, float16 or bfloat16, any outer strides. Its first R channels are rotated, the others copied.
     table: of at least T tokens, for B sequences or one.
     transpose: the same with the sine negated: the gradient, and the inverse where the attention factor is 1.
     out: an array like x for the result, also x itself (in place); a new one when None.

@@ -69,7 +69,7 @@ def w2_attention(
         score(i, j) = -(|R q_mu_i - R k_mu_j|^2 + |q_sigma_i - k_sigma_j|^2) / (|tau| + eps),   sigma = exp(log_sigma / 2)
 
     log_sigma is the log of the VARIANCE, hence the half. R is the rotation of the means (q_rotary, k_rotary); sigma is not
-    turned. Biases and masks are added, then the softmax averages v_mu and v_log_sigma:
+    rotated. Biases and masks are added, then the softmax averages v_mu and v_log_sigma:
 
         out_mu = softmax(scores) v_mu,   out_log_sigma = softmax(scores) v_log_sigma
 

@@ -21,7 +21,7 @@ Series by_pair(std::string name, const RopeFrequencies& frequencies, const Value
   return series;
 }
 
-double wavelength(double inv_freq) { return 2.0 * std::numbers::pi / inv_freq; }  // infinite: not turned, not drawn
+double wavelength(double inv_freq) { return 2.0 * std::numbers::pi / inv_freq; }  // infinite: not rotated, not drawn
 
 // The scaled frequencies first, then the plain ones where they differ.
 template <class Value>

@@ -137,11 +137,11 @@ class RotaryPositionalEncoding(nn.Module):
         self.tables = RotaryEmbedding(dim, max_len, base)
 
     def forward(self, q: torch.Tensor, k: torch.Tensor | None = None, offset: int = 0) -> Any:
-        """(q, k) turned, or q alone; the first token stands at `offset`."""
+        """(q, k) rotated, or q alone; the first token stands at `offset`."""
         cos, sin = self.tables(q.new_empty(0, dtype=torch.float32), seq_len=offset + self._tokens(q, k))
         cos, sin = cos[0, 0, offset:], sin[0, 0, offset:]
-        turned = [apply_rotary_pos_emb(x, cos[: x.shape[-2]], sin[: x.shape[-2]]) for x in (q, k) if x is not None]
-        return turned[0] if k is None else tuple(turned)
+        rotated = [apply_rotary_pos_emb(x, cos[: x.shape[-2]], sin[: x.shape[-2]]) for x in (q, k) if x is not None]
+        return rotated[0] if k is None else tuple(rotated)
 
     @staticmethod
     def _tokens(q: torch.Tensor, k: torch.Tensor | None) -> int:

@@ -59,7 +59,7 @@ class W2FeedForward(nn.Module):
 class W2Attention(nn.Module):
     """Wasserstein-2 attention with projections: scores are -(|q_mu - k_mu|^2 + |q_sigma - k_sigma|^2) / (|tau| + 1e-6).
 
-    q_mu and k_mu are turned by position, sigma = exp(log_sigma / 2) is not: log_sigma is the log of the variance. The
+    q_mu and k_mu are rotated by position, sigma = exp(log_sigma / 2) is not: log_sigma is the log of the variance. The
     same weights average v_mu and v_log_sigma. tau is one learnable number, at first 1.
 
     config: has hidden_size, divisible by num_attention_heads.

@@ -61,14 +61,14 @@ def rotate(x: torch.Tensor, cos: torch.Tensor | None, sin: torch.Tensor | None, 
 
 
 def rotate_plainly(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
-    """x turned by a table [..., D/2] that broadcasts against it, in plain torch."""
+    """x rotated by a table [..., D/2] that broadcasts against it, in plain torch."""
     if pairing == "half":
         a, b = x.chunk(2, -1)
-        turned = torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
+        rotated = torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
     else:
         a, b = x[..., 0::2], x[..., 1::2]
-        turned = torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
-    return turned.to(x.dtype)
+        rotated = torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+    return rotated.to(x.dtype)
 
 
 def _check_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *names: str) -> None:

@@ -61,7 +61,7 @@ _rotate_now = direct(_rotate, _cpu)
 
 @with_names({"cos": "table", "sin": "table"})
 def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False) -> torch.Tensor:
-    """phasor.apply_rotary with a gradient: x [B, H, T, D] turned by position, (a, b) -> (a cos - b sin, a sin + b cos).
+    """phasor.apply_rotary with a gradient: x [B, H, T, D] rotated by position, (a, b) -> (a cos - b sin, a sin + b cos).
 
     table: of T rows, or [B, T, R/2]; channels from R on stay as they are. cos and sin get no gradient.
     transpose: turn back.

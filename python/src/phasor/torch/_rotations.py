@@ -75,7 +75,7 @@ def apply_rotary_pos_emb(
     position_ids: torch.Tensor | None = None,
     unsqueeze_dim: int = 1,
 ) -> Any:
-    """q cos + rotate_half(q) sin, and k likewise: (q, k) turned.
+    """q cos + rotate_half(q) sin, and k likewise: (q, k) rotated.
 
     q: [B, H, T, D] with cos [B, T, D] or [1, 1, T, D]; or [B, T, H, D] with cos [B, T, D] and unsqueeze_dim=2, or with
         cos [T, D]. k: the same with its own heads.
@@ -84,22 +84,22 @@ def apply_rotary_pos_emb(
     position_ids: [B, T], rows of cos and sin [length, D] to take.
     unsqueeze_dim: where cos and sin of fewer dimensions than q get that of heads.
 
-    Also apply_rotary_pos_emb(x, cos, sin), which gives x turned: x [..., T, D], cos [T, D] or any that broadcasts with
+    Also apply_rotary_pos_emb(x, cos, sin), which gives x rotated: x [..., T, D], cos [T, D] or any that broadcasts with
     it.
     """
     if sin is None:
         table = table_of(k, cos, q.shape[-1])
-        return _turned(q, table.cos, table.sin, table.pairing)
+        return _rotated(q, table.cos, table.sin, table.pairing)
     table = table_of(cos, sin, q.shape[-1])
     cos, sin = table.cos, table.sin
     if position_ids is not None and cos.dim() == 2:
         cos, sin = cos[position_ids], sin[position_ids]
     if cos.dim() < q.dim():
         cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
-    return _turned(q, cos, sin, table.pairing), _turned(k, cos, sin, table.pairing)
+    return _rotated(q, cos, sin, table.pairing), _rotated(k, cos, sin, table.pairing)
 
 
-def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
+def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
     """By the kernel where it knows the layout, else in plain torch. cos and sin broadcast with x."""
     tokens = _token_dimension(x, cos)
     if tokens is None or not has_kernels(x) or cos.requires_grad or sin.requires_grad:
@@ -166,10 +166,10 @@ def apply_rotary_emb(xq: torch.Tensor, xk: torch.Tensor, freqs_cis: torch.Tensor
         )
     cos, sin = freqs_cis.real.contiguous().float(), freqs_cis.imag.contiguous().float()
     table = RotaryTable(cos, sin, "adjacent")
-    return _turned_adjacent(xq, table), _turned_adjacent(xk, table)
+    return _rotated_adjacent(xq, table), _rotated_adjacent(xk, table)
 
 
-def _turned_adjacent(x: torch.Tensor, table: RotaryTable) -> torch.Tensor:
+def _rotated_adjacent(x: torch.Tensor, table: RotaryTable) -> torch.Tensor:
     if has_kernels(x):
         return apply_rotary(x.transpose(1, 2), table).transpose(1, 2)
     return rotate_plainly(x, table.cos[:, None], table.sin[:, None], "adjacent")
