@@ -235,15 +235,15 @@ Section scaling_section(const RopeConfig& rope) {
       "scalings", "Longer contexts",
       "From " + tool::count(original_context(rope)) + " to " + tool::count(longer) + " tokens, a factor of " +
           number_text(factor) + ": what each scaling does to the frequencies.",
-      gallery(
-          {figure_of("scaling-ratios",
-                     "Linear slows every pair by the same factor. NTK slows the last pairs most. YaRN and Llama 3 leave the fast "
-                     "pairs as they are, slow the slow ones by the whole factor and blend between.",
-                     ratios),
-           figure_of("scaling-wavelengths",
-                     "A scaling lifts the slow pairs, so that the longer context turns them no further than the "
-                     "shorter one did in training.",
-                     waves)})};
+      gallery({figure_of("scaling-ratios",
+                         "Linear slows every pair by the same factor. NTK slows the last pairs most. YaRN and Llama 3 "
+                         "leave the fast "
+                         "pairs as they are, slow the slow ones by the whole factor and blend between.",
+                         ratios),
+               figure_of("scaling-wavelengths",
+                         "A scaling lifts the slow pairs, so that the longer context turns them no further than the "
+                         "shorter one did in training.",
+                         waves)})};
 }
 
 }  // namespace phasor::report
