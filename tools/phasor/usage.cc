@@ -83,7 +83,7 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   if (command == nullptr) return "no command, expected one of " + joined(command_names(app));
   // A word too many may be what a flag lacks ("--steps --out run" takes --out for the steps): then that says more.
   const bool flag = !unknown.empty() && unknown[0].starts_with('-');
-  const std::string text = error.what();
+  std::string text = error.what();
   const auto is = [&](CLI::ExitCodes kind) { return error.get_exit_code() == static_cast<int>(kind); };
   if (!unknown.empty() && (flag || is(CLI::ExitCodes::ExtrasError) || is(CLI::ExitCodes::RequiredError)))
     return unknown_flag_text(*command, first_word(unknown));

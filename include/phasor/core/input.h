@@ -55,7 +55,7 @@ class SpanInput : public std::span<const T> {
     if constexpr (std::ranges::borrowed_range<Range>) {  // a variable or a view
       View::operator=(View(range));
     } else {
-      const auto owned = std::make_shared<Range>(std::move(range));
+      const auto owned = std::make_shared<Range>(std::forward<Range>(range));
       View::operator=(View(*owned));
       owned_ = owned;
     }
