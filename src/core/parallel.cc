@@ -219,8 +219,9 @@ class Worth {
   }
 
  private:
-  // The slice of a scheduler is some milliseconds.
-  static constexpr Seconds kMostSaved = milliseconds(4), kMostLost = milliseconds(1);
+  // A scheduler's time slice is some milliseconds. A thread that has saved much is not sent to work alone by a few of
+  // them, which any machine has now and then.
+  static constexpr Seconds kMostSaved = milliseconds(20), kMostLost = milliseconds(1);
   static constexpr milliseconds kShortestPause{10}, kLongestPause{300};
 
   Clock::time_point alone_until_{};
