@@ -21,12 +21,12 @@ if(PHASOR_WARNINGS_AS_ERRORS)
   target_compile_options(phasor_compiler INTERFACE -Werror)
 endif()
 
-# Sanitizer builds optimise kernels alone: all else compiles in half the time without, and kernels without take too long
-# to run. A kernel is a file that Highway compiles for each target.
-function(phasor_optimize_kernels)
+# Sanitizer builds optimise only what would take too long to run: kernels (files that Highway compiles for each target) and
+# tests with plain loops over all elements. The rest compiles in half the time without.
+function(phasor_optimize)
   foreach(source ${ARGN})
-    file(STRINGS ${source} kernel REGEX "HWY_TARGET_INCLUDE")
-    if(kernel)
+    file(STRINGS ${source} found REGEX "HWY_TARGET_INCLUDE|\"reference/|matmul\\.h")
+    if(found)
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
     endif()
   endforeach()
@@ -45,7 +45,7 @@ function(phasor_library folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/phasor/${folder} ${links}/phasor/${folder} SYMBOLIC)
 
   if(PHASOR_ONE_TARGET)
-    phasor_optimize_kernels(${arg_SOURCES})
+    phasor_optimize(${arg_SOURCES})
   endif()
   add_library(${target} ${arg_SOURCES})
   add_library(phasor::${folder} ALIAS ${target})
