@@ -26,7 +26,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-page pictures python bench bench-peers lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-page pictures python bench bench-turns bench-peers lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -100,6 +100,16 @@ bench: ## Measure the speed of the kernels on this machine
 	@scripts/packages bench
 	@$(call build,bench)
 	build/bench/benchmarks/phasor_bench
+
+# The base is checked out and built beside this tree; both share the compiler cache.
+bench-turns: ## Compare speed with a revision (BASE=v0.1; CASES='forward|decode'): both run alternately, ratios are printed
+	@test -n "$(BASE)" || { echo "make bench-turns BASE=REVISION [CASES=REGULAR_EXPRESSION]"; exit 1; }
+	@scripts/packages bench
+	@git worktree prune && { test -d build/base-$(BASE) || git worktree add --quiet --detach build/base-$(BASE) $(BASE); }
+	@cd build/base-$(BASE) && $(call build,bench,benchmarks/phasor_bench)
+	@$(call build,bench,benchmarks/phasor_bench)
+	benchmarks/turns.py build/base-$(BASE)/build/bench/benchmarks/phasor_bench build/bench/benchmarks/phasor_bench \
+	  --cases '$(or $(CASES),.)'
 
 bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's tables
 	@scripts/packages bench-peers

@@ -25,7 +25,7 @@ endif()
 # tests with plain loops over all elements. The rest compiles in half the time without.
 function(phasor_optimize)
   foreach(source ${ARGN})
-    file(STRINGS ${source} found REGEX "HWY_TARGET_INCLUDE|\"reference/|matmul\\.h")
+    file(STRINGS ${source} found REGEX "HWY_TARGET_INCLUDE|\"reference/|\"layers/")
     if(found)
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
     endif()

@@ -116,7 +116,7 @@ def test_signature_is_torchs():
 
 def test_what_torch_refuses():
     q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
-    with pytest.raises(RuntimeError, match="attn_mask: given beside is_causal"):
+    with pytest.raises(RuntimeError, match="attn_mask: Explicit attn_mask should not be set when is_causal=True"):
         ours(q, q, q, attn_mask=torch.ones(3, 3), is_causal=True)
     with pytest.raises(RuntimeError, match=r"key: shape \[1, 2, 3, 8\], expected .* \[1, 4\], or enable_gqa=True"):
         ours(q, k, k)
@@ -138,7 +138,7 @@ def test_what_torch_refuses():
         (TypeError, r"attn_mask: list, expected", (q, q, q), {"attn_mask": [True]}),
         (RuntimeError, r"attn_mask: shape \[1, 1, 3, 4\]", (q, q, q), {"attn_mask": torch.ones(3, 4)}),
         (RuntimeError, r"attn_mask: shape", (five, five, five), {"attn_mask": torch.ones(2, 2, 4, 3, 3)}),
-        (RuntimeError, r"dropout_p: rate 1.5", (q, q, q), {"dropout_p": 1.5}),
+        (RuntimeError, r"dropout_p: rate 1.5, expected 0 to 1", (q, q, q), {"dropout_p": 1.5}),
     ):
         with pytest.raises(error, match=r"\[scaled_dot_product_attention\] " + words):
             ours(*arguments, **options)

@@ -15,6 +15,7 @@
 #include "phasor/training/trainer.h"
 #include "small_model.h"
 #include "support/expect_error.h"
+#include "support/sanitized.h"
 #include "support/temporary_folder.h"
 
 namespace phasor {
@@ -179,7 +180,7 @@ TEST(Checkpoint, IsReadAsOneWhileItIsReplaced) {
   std::thread writer([&] {
     for (std::size_t i = 1; !done; i++) trainers[i % 2]->save(folder / "run");
   });
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < (kSanitized ? 40 : 200); i++) {
     const Checkpoint checkpoint(folder / "run");
     Decoder model = checkpoint.model();
     Trainer resumed(model, *data, checkpoint);

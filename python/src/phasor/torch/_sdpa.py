@@ -66,7 +66,14 @@ def scaled_dot_product_attention(
         if not isinstance(flag, bool):
             raise TypeError(f"{name}: {flag!r}, expected a bool")
     if is_causal and attn_mask is not None:
-        raise ValueError("attn_mask: given beside is_causal=True, expected one of them")
+        # torch's words, which programs and torch's own tests look for.
+        raise ValueError(
+            "attn_mask: Explicit attn_mask should not be set when is_causal=True"
+            if not isinstance(attn_mask, CausalBias)
+            else "attn_mask: CausalBias should not be used with causal=True"
+        )
+    if isinstance(dropout_p, (int, float)) and not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout_p: rate {dropout_p}, expected 0 to 1")
     corner = corner_of("attn_mask", attn_mask, (query.shape[-2], key.shape[-2]))
     if corner in ("upper left", "both"):
         attn_mask, is_causal = None, True
@@ -104,7 +111,8 @@ def _check(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: to
         if mask.device != query.device:
             raise ValueError(f"attn_mask: on device {mask.device}, expected {query.device} as query has")
         if mask.dtype not in (torch.bool, torch.float32, query.dtype) and not torch.is_autocast_enabled("cpu"):
-            raise ValueError(f"attn_mask: {_name(mask)}, expected bool, float32 or {_name(query)} as query has")
+            own = "" if query.dtype is torch.float32 else f", {_name(query)} as query has"
+            raise ValueError(f"attn_mask: {_name(mask)}, expected bool{own} or float32")
 
 
 def _name(x: torch.Tensor) -> str:
