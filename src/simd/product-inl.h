@@ -27,7 +27,7 @@ constexpr size_t kLanes = hn::MaxLanes(FloatTag());
 // A tile has 6 rows, and as many vectors as registers allow with one for a: 12 sums and 2 of b in 16 registers, 24 and
 // 4 in 32. Wide tiles load less for each product. A panel, the lanes of one block of b and c, is as wide as a tile.
 constexpr size_t kTileRows = 6;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_ARCH_ARM
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM  // AVX-512 and newer, or Arm
 constexpr size_t kVectors = 4;
 #else
 constexpr size_t kVectors = 2;
