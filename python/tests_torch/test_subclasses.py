@@ -68,8 +68,11 @@ def test_causal_bias_elsewhere(corner):
 
 def test_causal_bias_of_other_sizes():
     q, k, v = inputs(8, 12)
-    with pytest.raises(RuntimeError, match="attn_mask: a CausalBias of 8 queries and 11 keys, expected 8 and 12"):
+    with pytest.raises(ValueError, match="attn_mask: a CausalBias of 8 queries and 11 keys, expected 8 and 12"):
         phasor.torch.scaled_dot_product_attention(q, k, v, causal_upper_left(8, 11))
+    for function in (phasor.torch.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention):
+        with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
+            function(q, k, v, causal_upper_left(8, 12), is_causal=True)
     with pytest.raises(ValueError, match="mask: a CausalBias of 12 queries and 8 keys, expected 8 and 12"):
         phasor.torch.attention(q, k, v, mask=causal_upper_left(12, 8))
 

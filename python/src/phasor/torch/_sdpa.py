@@ -23,13 +23,15 @@ _Result = TypeVar("_Result")
 
 
 def _with_torchs_errors(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """torch has RuntimeError for what is wrong with a tensor or a number, and TypeError for what is neither."""
+    """torch has RuntimeError for a wrong tensor or number, but ValueError beside a CausalBias; TypeError for other types."""
 
     @functools.wraps(function)
     def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         try:
             return function(*args, **kwargs)
         except ValueError as error:
+            if any(isinstance(argument, CausalBias) for argument in (*args, *kwargs.values())):
+                raise
             raise RuntimeError(str(error)) from None
 
     return wrapped
@@ -58,8 +60,8 @@ def scaled_dot_product_attention(
     dropout_p: applied whenever it is not 0, as torch's; the seed comes from torch's generator. 1 gives zeros.
 
     A query that sees no key gives 0. float64 is computed in plain torch. Not taken, but an error that says so: D or E
-    above 512, nested and sparse tensors, other devices than the CPU. Errors are torch's: RuntimeError for what is wrong
-    with a tensor or a number, TypeError for what is neither.
+    above 512, nested and sparse tensors, other devices than the CPU. Errors are torch's: RuntimeError for a wrong tensor
+    or number (ValueError beside a CausalBias), TypeError for other types.
     """
     _check(query, key, value, attn_mask)
     for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
