@@ -33,7 +33,6 @@
 #if __has_include("phasor/attention/attention.h")
 #include "phasor/attention/attention.h"
 #include "phasor/attention/kv_cache.h"
-#include "phasor/attention/sigma.h"
 #include "phasor/attention/w2.h"
 #endif
 

@@ -141,13 +141,13 @@ void bind_w2(nb::module_& module) {
   module.def("w2_attention_forward", &forward, array_arg("q_mu"), array_arg("k_mu"), array_arg("v_mu"),
              array_arg("q_log_sigma"), array_arg("k_log_sigma"), array_arg("v_log_sigma"), array_arg("out_mu"),
              array_arg("out_log_sigma"), array_arg("lse"), array_arg("weights"), nb::kw_only(), arg("tau") = 1.0,
-             arg("eps") = kTauEpsilon, arg("options"));
+             arg("eps") = kTauEps, arg("options"));
   module.def("w2_attention_backward", &backward, array_arg("q_mu"), array_arg("k_mu"), array_arg("v_mu"),
              array_arg("q_log_sigma"), array_arg("k_log_sigma"), array_arg("v_log_sigma"), array_arg("out_mu"),
              array_arg("out_log_sigma"), array_arg("lse"), array_arg("grad_out_mu"), array_arg("grad_out_log_sigma"),
              array_arg("grad_lse"), array_arg("grad_q_mu"), array_arg("grad_k_mu"), array_arg("grad_v_mu"),
              array_arg("grad_q_log_sigma"), array_arg("grad_k_log_sigma"), array_arg("grad_v_log_sigma"), nb::kw_only(),
-             arg("tau") = 1.0, arg("eps") = kTauEpsilon, array_arg("grad_mask") = nb::none(),
+             arg("tau") = 1.0, arg("eps") = kTauEps, array_arg("grad_mask") = nb::none(),
              array_arg("grad_key_bias") = nb::none(), array_arg("grad_relative_bias") = nb::none(),
              array_arg("grad_sinks") = nb::none(), arg("options"));
 }

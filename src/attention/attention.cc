@@ -1,61 +1,46 @@
 #include "phasor/attention/attention.h"
 
 #include "call.h"
+#include "check_shapes.h"
 
-namespace phasor {
-namespace {
+namespace phasor::detail {
 
-template <class T>
-void forward(const TensorView<const T, 4>& q, const TensorView<const T, 4>& k, const TensorView<const T, 4>& v,
-             const AttentionOutput<T>& output, const AttentionOptions& options) {
-  const detail::AttentionCall call = detail::make_call("attention_forward", q, k, v, options);
-  const detail::ForwardOutput any{output.out, output.lse, output.weights};
-  detail::check_forward("attention_forward", call, any);
-  detail::forward(call, any);
-}
-
-template <class T>
-void backward(const TensorView<const T, 4>& q, const TensorView<const T, 4>& k, const TensorView<const T, 4>& v,
-              const AttentionResult<T>& result, const AttentionGradients<T>& gradients,
-              const AttentionOptions& options) {
-  const detail::AttentionCall call = detail::make_call("attention_backward", q, k, v, options);
-  const detail::BackwardInput input{result.out, result.lse, result.grad_out, result.grad_lse};
-  const detail::BackwardOutput output{gradients.q,    gradients.k,        gradients.v,
-                                      gradients.mask, gradients.key_bias, gradients.relative_bias,
-                                      gradients.sinks};
-  detail::check_backward("attention_backward", call, input, output);
-  detail::backward(call, input, output);
+template <Element T>
+void attention_forward(const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
+                       const TensorView<const T, 4>& v, const AttentionOutput<T>& output,
+                       const AttentionOptions& options) {
+  constexpr const char* kName = "attention_forward";
+  const AttentionCall call = make_call(kName, q, k, v, options);
+  const ForwardOutput any{output.out, output.lse, output.softmax, output.weights};
+  check_forward(kName, call, any);
+  forward(call, any);
 }
 
-}  // namespace
-
-void attention_forward(TensorView<const float, 4> q, TensorView<const float, 4> k, TensorView<const float, 4> v,
-                       const AttentionOutput<float>& output, const AttentionOptions& options) {
-  forward(q, k, v, output, options);
-}
-void attention_forward(TensorView<const bf16, 4> q, TensorView<const bf16, 4> k, TensorView<const bf16, 4> v,
-                       const AttentionOutput<bf16>& output, const AttentionOptions& options) {
-  forward(q, k, v, output, options);
-}
-void attention_forward(TensorView<const f16, 4> q, TensorView<const f16, 4> k, TensorView<const f16, 4> v,
-                       const AttentionOutput<f16>& output, const AttentionOptions& options) {
-  forward(q, k, v, output, options);
-}
-
-void attention_backward(TensorView<const float, 4> q, TensorView<const float, 4> k, TensorView<const float, 4> v,
-                        const AttentionResult<float>& result, const AttentionGradients<float>& gradients,
-                        const AttentionOptions& options) {
-  backward(q, k, v, result, gradients, options);
-}
-void attention_backward(TensorView<const bf16, 4> q, TensorView<const bf16, 4> k, TensorView<const bf16, 4> v,
-                        const AttentionResult<bf16>& result, const AttentionGradients<bf16>& gradients,
-                        const AttentionOptions& options) {
-  backward(q, k, v, result, gradients, options);
-}
-void attention_backward(TensorView<const f16, 4> q, TensorView<const f16, 4> k, TensorView<const f16, 4> v,
-                        const AttentionResult<f16>& result, const AttentionGradients<f16>& gradients,
-                        const AttentionOptions& options) {
-  backward(q, k, v, result, gradients, options);
+template <Element T>
+void attention_backward(const TensorView<const T, 4>& q, const TensorView<const T, 4>& k,
+                        const TensorView<const T, 4>& v, const AttentionBackwardInput<T>& input,
+                        const AttentionGradients<T>& gradients, const AttentionOptions& options) {
+  constexpr const char* kName = "attention_backward";
+  const AttentionCall call = make_call(kName, q, k, v, options);
+  const BackwardInput any{input.out, input.softmax, input.grad_out, input.grad_lse};
+  const BackwardOutput output{gradients.q,        gradients.k,             gradients.v,
+                              gradients.mask,     gradients.key_bias,      gradients.relative_bias,
+                              gradients.alibi_slopes, gradients.sinks};
+  check_backward(kName, call, any, output);
+  backward(call, any, output);
 }
 
-}  // namespace phasor
+// For the element types that kernels convert.
+#define PHASOR_INSTANTIATE(T)                                                                                   \
+  template void attention_forward(const TensorView<const T, 4>&, const TensorView<const T, 4>&,                 \
+                                  const TensorView<const T, 4>&, const AttentionOutput<T>&,                     \
+                                  const AttentionOptions&);                                                     \
+  template void attention_backward(const TensorView<const T, 4>&, const TensorView<const T, 4>&,                \
+                                   const TensorView<const T, 4>&, const AttentionBackwardInput<T>&,             \
+                                   const AttentionGradients<T>&, const AttentionOptions&)
+PHASOR_INSTANTIATE(float);
+PHASOR_INSTANTIATE(bf16);
+PHASOR_INSTANTIATE(f16);
+#undef PHASOR_INSTANTIATE
+
+}  // namespace phasor::detail

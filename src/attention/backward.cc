@@ -1,56 +1,48 @@
-#include "backward.h"
-
-#include <cmath>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backward.cc"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
 
+#include "backward.h"
 #include "staged_queries-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-// Gradients of the queries of a task, and their share of the gradients of keys, values and tables.
+// Gradients of the queries of a task, and their share of the gradients of keys, values and terms.
 class BackwardRun {
  public:
-  BackwardRun(const detail::BackwardJob& backward, detail::BackwardTask& task)
+  // mask: the gradient of the mask, if no other task adds to the same elements.
+  BackwardRun(const detail::BackwardJob& backward, const TensorView<float, 4>& mask, detail::BackwardTask& task)
       : backward_(backward),
         call_(*backward.job->call),
         task_(task),
-        arena_(detail::Arena::begin()),
-        queries_(backward, *task.sequence, arena_) {
+        queries_(backward, *task.sequence, arena_),
+        key_bias_(*task.sequence, std::get<detail::KeyBiasSums>(task.sums), arena_),
+        distance_bias_(call_, *task.sequence, backward.queries_of_a_block, queries_.terms().distance_bias(),
+                       std::get<detail::DistanceBiasSums>(task.sums), arena_),
+        mask_(mask, arena_),
+        sinks_(std::get<detail::SinkSums>(task.sums)) {
     const size_t lanes = WholePanels(backward.queries_of_a_block), panels = lanes / kPanel;
     q_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.channels)));
     grad_out_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.value_channels)));
     grad_q_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
     weights_ = arena_.take(panels * kTileSize);
     gradients_ = arena_.take(panels * kTileSize);
-    const auto keys = static_cast<size_t>(task.sequence->keys);
-    if (backward.output->key_bias.data) {
-      column_sums_ = arena_.take(keys * kLanes);
-      std::fill_n(column_sums_, keys * kLanes, 0.0f);
-    }
-    if (backward.output->relative_bias.data) {
-      diagonals_ = arena_.take(keys + lanes + 2 * kPanel);
-      float* skew = arena_.take((kMostKeys + 1) * kSkewStride);
-      std::fill_n(skew, (kMostKeys + 1) * kSkewStride, 0.0f);
-      skew_ = skew + kSkewStride;  // zeros before the first row too
-    }
   }
 
   void Run() {
     const int64_t group = call_.group();
     for (int64_t h = 0; h < group; h++) {
+      const int64_t head = task_.key_head * group + h;
       const detail::List<detail::QueryBlock> blocks =
-          detail::query_blocks(*task_.sequence, task_.key_head * group + h, backward_.queries_of_a_block);
+          detail::query_blocks(*task_.sequence, head, backward_.queries_of_a_block);
       for (size_t i = 0; i < blocks.size(); i++)
         if (ChunkOf(static_cast<int64_t>(i)) == task_.chunk) RunBlock(blocks[i]);
+      if (key_bias_) key_bias_.EndHead(head);
     }
-    if (column_sums_) FoldColumnSums();
   }
 
  private:
@@ -66,23 +58,19 @@ class BackwardRun {
     RowsToStrips(queries_.q(), lanes, static_cast<float>(call_.scale), q_strips_);
     RowsToStrips(queries_.grad_out(), lanes, 1.0f, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
-    if (diagonals_) std::fill_n(diagonals_, DiagonalCount() + 2 * kPanel, 0.0f);
+    if (distance_bias_) distance_bias_.BeginBlock();
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
     if (AnyNaN()) RunQueriesCarefully();
     StoreQueries();
-    if (diagonals_) FoldDiagonals();
-    if (!task_.sinks.empty()) FoldSinks();
-  }
-
-  size_t DiagonalCount() const {
-    return static_cast<size_t>(std::max<int64_t>(0, queries_.seen().end - queries_.seen().begin)) + queries_.count();
+    if (distance_bias_) distance_bias_.EndBlock(block, queries_.terms().seen().count());
+    if (!sinks_.values.empty()) AddSinks();
   }
 
   void RunKeys(const KeyBlock& keys) {
     SeenRows seen[kMostPanels];
     size_t rows = 0;
     for (size_t p = 0; p < queries_.panels(); p++) {
-      seen[p] = RowsSeen(queries_.scoring(), queries_.PanelAt(p), keys);
+      seen[p] = queries_.terms().edges().Seen(queries_.PanelAt(p), keys);
       if (seen[p].empty()) {
         seen[p] = {};
         continue;
@@ -105,27 +93,31 @@ class BackwardRun {
   void RunPanel(size_t p, const KeyBlock& keys, const SeenRows& seen) {
     float* weights = weights_ + p * kTileSize;
     float* gradient = gradients_ + p * kTileSize;
-    const size_t rows = seen.end - seen.begin;
-    const int64_t first = keys.first + static_cast<int64_t>(seen.begin);
-    ScoreGradientExtras extras;
-    if (column_sums_) extras.column_sums = column_sums_ + static_cast<size_t>(first) * kLanes;
-    extras.skew = skew_;
-    queries_.Gradients(p, keys, seen, extras, true, weights + seen.begin * kPanel, gradient + seen.begin * kPanel);
-    if (diagonals_) {
-      const Scoring& scoring = queries_.scoring();
-      AddDiagonals(rows, skew_,
-                   diagonals_ + (queries_.PanelAt(p).position - scoring.first_position) + (scoring.last_key - first));
-    }
+    queries_.Gradients(p, keys, seen, weights + seen.begin * kPanel, gradient + seen.begin * kPanel);
+    AddToTerms(p, keys, seen, gradient + seen.begin * kPanel);
+    if (queries_.terms().softcap())
+      queries_.terms().softcap().Differentiate(queries_.PanelAt(p).vectors, seen.count(),
+                                               gradient + seen.begin * kPanel);
     ClearAround(seen, weights);
     ClearAround(seen, gradient);
     AddKeys(AddWeightedRows, p, keys, seen, gradient + seen.begin * kPanel);
   }
 
+  void AddToTerms(size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
+    const QueryPanel panel = queries_.PanelAt(p);
+    const TilePlace place = ScoreTerms::PlaceOf(panel, keys, seen);
+    if (key_bias_) key_bias_.Add(place, gradient);
+    if (distance_bias_) distance_bias_.Add(place, gradient);
+    if (mask_) mask_.Add(queries_.block(), place, gradient);
+  }
+
   // grad_q of panel p, still without the scale.
   template <class AddRows>
   void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
-    add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.end - seen.begin,
-             keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, queries_.ones(),
+    HWY_ALIGN float ones[kPanel];
+    std::fill_n(ones, kPanel, 1.0f);
+    add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.count(),
+             keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, ones,
              grad_q_ + p * kPanel * queries_.q().panel_rows(), nullptr);
   }
 
@@ -141,9 +133,11 @@ class BackwardRun {
     std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
     queries_.ForEachBlock([&](const KeyBlock& keys) {
       for (size_t p = 0; p < queries_.panels(); p++) {
-        const SeenRows seen = RowsSeen(queries_.scoring(), queries_.PanelAt(p), keys);
+        const SeenRows seen = queries_.terms().edges().Seen(queries_.PanelAt(p), keys);
         if (seen.empty()) continue;
-        queries_.Gradients(p, keys, seen, {}, true, weights_, gradients_);
+        queries_.Gradients(p, keys, seen, weights_, gradients_);
+        if (queries_.terms().softcap())
+          queries_.terms().softcap().Differentiate(queries_.PanelAt(p).vectors, seen.count(), gradients_);
         AddKeys(AddWeightedRowsCarefully, p, keys, seen, gradients_);
       }
     });
@@ -157,38 +151,17 @@ class BackwardRun {
     std::fill_n(scale, kPanel, static_cast<float>(call_.scale));
     for (size_t p = 0; p < queries_.panels(); p++)
       PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, scale, rows + p * kPanel * stride, stride);
-    detail::rotate_back(call_.options.rotate_q, block.sequence->batch, block.first, block.count, call_.channels, rows,
+    detail::rotate_back(call_.options.q_rotary, block.sequence->batch, block.first, block.count, call_.channels, rows,
                         static_cast<int64_t>(stride));
     detail::write_rows(backward_.output->q, block.sequence->batch, block.head, block.first, block.count, rows,
                        static_cast<int64_t>(stride));
   }
 
-  void FoldColumnSums() {
-    for (int64_t j = 0; j < task_.sequence->keys; j++) {
-      const float* lanes = column_sums_ + static_cast<size_t>(j) * kLanes;
-      float sum = 0.0f;
-      for (size_t z = 0; z < kLanes; z++) sum += lanes[z];
-      task_.key_bias[static_cast<size_t>(task_.sequence->first_key + j)] = sum;
-    }
-  }
-
-  void FoldDiagonals() {
-    const RelativeBiasView& bias = *call_.options.relative_bias;
-    const int64_t span = bias.table.shape[1];
-    double* table = task_.relative_bias.data() + (queries_.block().head % call_.group()) * span;
-    const Scoring& scoring = queries_.scoring();
-    const int64_t index = scoring.last_key - scoring.first_position - bias.first_distance;
-    for (int64_t x = 0; x < static_cast<int64_t>(DiagonalCount()); x++)
-      table[std::clamp<int64_t>(index - x, 0, span - 1)] += static_cast<double>(diagonals_[x]);
-  }
-
-  // The sink's weight is 2^(sink - lse) and its value 0: its score has the gradient weight * (0 - delta).
-  void FoldSinks() {
+  void AddSinks() {
     const int64_t head = queries_.block().head;
-    const double sink = static_cast<double>(call_.options.sinks[static_cast<size_t>(head)]) / detail::kLn2;
-    double& sum = task_.sinks[static_cast<size_t>(head % call_.group())];
+    const double sink = detail::SinkOption::score(call_, head);
     for (size_t lane = 0; lane < queries_.count(); lane++)
-      sum -= queries_.WeightOf(sink, lane) * static_cast<double>(queries_.delta()[lane]);
+      sinks_.add(call_, head, queries_.WeightOf(sink, lane), queries_.delta(lane));
   }
 
   static constexpr size_t kMostPanels = detail::kMostQueriesOfABlock / kPanel + 1;
@@ -196,19 +169,56 @@ class BackwardRun {
   const detail::BackwardJob& backward_;
   const detail::AttentionCall& call_;
   detail::BackwardTask& task_;
-  detail::Arena& arena_;
+  detail::Arena arena_;
   StagedQueries queries_;
+  KeyBiasGradient key_bias_;
+  DistanceBiasGradient distance_bias_;
+  MaskGradient mask_;
+  detail::SinkSums& sinks_;
   float* q_strips_ = nullptr;
   float* grad_out_strips_ = nullptr;
   float* grad_q_ = nullptr;       // [panel][channels][kPanel]
   float* weights_ = nullptr;      // a tile for each panel
   float* gradients_ = nullptr;    // a tile for each panel
-  float* column_sums_ = nullptr;  // [keys of the sequence][kLanes]
-  float* diagonals_ = nullptr;    // by the index of Scoring::relative
-  float* skew_ = nullptr;
 };
 
-void RunBackwardTask(const detail::BackwardJob& job, detail::BackwardTask& task) { BackwardRun(job, task).Run(); }
+void RunBackwardTask(const detail::BackwardJob& job, const TensorView<float, 4>& mask, detail::BackwardTask& task) {
+  BackwardRun(job, mask, task).Run();
+}
+
+// The queries of one element of a mask's first two dimensions, of all batches and heads that share it.
+void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) {
+  const detail::AttentionCall& call = *job.job->call;
+  const TensorView<float, 4>& mask = job.output->mask;
+  const auto in_task = [&](size_t i, int64_t index, int64_t own) { return mask.shape[i] == 1 || index == own; };
+  for (const detail::Sequence& sequence : call.sequences) {
+    if (!in_task(0, sequence.batch, task.batch)) continue;
+    detail::Arena arena;
+    StagedQueries queries(job, sequence, arena);
+    MaskGradient gradient(mask, arena);
+    float* weights = arena.take(kTileSize);
+    float* tile = arena.take(kTileSize);
+    for (int64_t head = 0; head < call.heads; head++) {
+      if (!in_task(1, head, task.head)) continue;
+      for (detail::QueryBlock block : detail::query_blocks(sequence, head, job.queries_of_a_block)) {
+        const int64_t end = std::min(block.first + block.count, task.end);
+        block.first = std::max(block.first, task.first);
+        block.count = end - block.first;
+        if (block.count <= 0) continue;
+        queries.Load(block);
+        queries.ForEachBlock([&](const KeyBlock& keys) {
+          for (size_t p = 0; p < queries.panels(); p++) {
+            const QueryPanel panel = queries.PanelAt(p);
+            const SeenRows seen = queries.terms().edges().Seen(panel, keys);
+            if (seen.empty()) continue;
+            queries.Gradients(p, keys, seen, weights, tile);
+            gradient.Add(block, ScoreTerms::PlaceOf(panel, keys, seen), tile);
+          }
+        });
+      }
+    }
+  }
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor
@@ -220,6 +230,7 @@ HWY_AFTER_NAMESPACE();
 namespace phasor::detail {
 
 HWY_EXPORT(RunBackwardTask);
+HWY_EXPORT(RunMaskTask);
 
 namespace {
 
@@ -232,43 +243,49 @@ std::int64_t chunks_of(const AttentionCall& call) {
 }
 
 List<BackwardTask> make_tasks(const AttentionCall& call, const BackwardOutput& output, std::int64_t chunks) {
-  const auto group = static_cast<std::size_t>(call.group());
   List<BackwardTask> tasks;
   for (const Sequence& sequence : call.sequences)
     for (std::int64_t g = 0; g < call.key_heads; g++)
       for (std::int64_t c = 0; c < chunks; c++) {
         BackwardTask task{.sequence = &sequence, .key_head = g, .chunk = c, .chunks = chunks};
-        if (output.key_bias.data) task.key_bias.resize(static_cast<std::size_t>(call.keys));
-        if (output.relative_bias.data)
-          task.relative_bias.resize(group * static_cast<std::size_t>(output.relative_bias.shape[1]));
-        if (output.sinks.data) task.sinks.resize(group);
+        std::apply([&](auto&... sums) { (sums.prepare(call, output), ...); }, task.sums);
         tasks.push_back(std::move(task));
       }
   return tasks;
 }
 
-void add_key_bias(const List<BackwardTask>& tasks, const TensorView<float, 3>& gradient) {
-  fill_zero(gradient);
-  for (const BackwardTask& task : tasks) {
-    const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
-    const std::int64_t g = gradient.shape[1] == 1 ? 0 : task.key_head;
-    for (std::int64_t j = 0; j < gradient.shape[2]; j++)
-      gradient(b, g, j) += task.key_bias[static_cast<std::size_t>(j)];
-  }
+void reduce_sums(const AttentionCall& call, const List<BackwardTask>& tasks, const BackwardOutput& output) {
+  std::apply([&](const auto&... sums) { (sums.reduce(call, tasks, output), ...); }, TermSums());
 }
 
-// Rows [group][columns] of the tasks, added to rows of a gradient [H, columns].
-void add_by_head(const List<BackwardTask>& tasks, List<double> BackwardTask::*part, std::int64_t group,
-                 const TensorView<float, 2>& gradient) {
-  const auto columns = static_cast<std::size_t>(gradient.shape[1]);
-  List<double> sums(static_cast<std::size_t>(gradient.shape[0]) * columns);
-  for (const BackwardTask& task : tasks) {
-    const std::size_t first = static_cast<std::size_t>(task.key_head * group) * columns;
-    for (std::size_t i = 0; i < (task.*part).size(); i++) sums[first + i] += (task.*part)[i];
-  }
-  for (std::int64_t h = 0; h < gradient.shape[0]; h++)
-    for (std::int64_t x = 0; x < gradient.shape[1]; x++)
-      gradient(h, x) = static_cast<float>(sums[static_cast<std::size_t>(h) * columns + static_cast<std::size_t>(x)]);
+void clear_mask_gradient(const TensorView<float, 4>& mask) {
+  parallel_for(mask.shape[0] * mask.shape[1], [&](std::int64_t i) {
+    const TensorView<float, 2> rows = mask[i / mask.shape[1]][i % mask.shape[1]];
+    for (std::int64_t row = 0; row < rows.shape[0]; row++) std::fill_n(&rows(row, 0), rows.shape[1], 0.0f);
+  });
+}
+
+// Whether two tasks would add to the same element of the mask's gradient: tasks are sequences, key heads and chunks of
+// queries.
+bool tasks_share_mask(const AttentionCall& call, const TensorView<float, 4>& mask, std::int64_t chunks) {
+  const bool ragged = static_cast<std::int64_t>(call.sequences.size()) > call.batch;
+  return (mask.shape[0] == 1 && call.batch > 1) || (mask.shape[1] == 1 && call.key_heads > 1) ||
+         (mask.shape[2] == 1 && (chunks > 1 || ragged));
+}
+
+void mask_backward(const BackwardJob& job) {
+  const TensorView<float, 4>& mask = job.output->mask;
+  const AttentionCall& call = *job.job->call;
+  const std::int64_t queries = call.queries;
+  const std::int64_t step = mask.shape[2] == 1 ? std::max<std::int64_t>(queries, 1) : job.queries_of_a_block;
+  List<MaskTask> tasks;
+  for (std::int64_t b = 0; b < mask.shape[0]; b++)
+    for (std::int64_t h = 0; h < mask.shape[1]; h++)
+      for (std::int64_t first = 0; first < queries; first += step)
+        tasks.push_back({b, h, first, std::min(first + step, queries)});
+  run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
+    PHASOR_DISPATCH(RunMaskTask)(job, tasks[static_cast<std::size_t>(i)]);
+  });
 }
 
 }  // namespace
@@ -279,18 +296,17 @@ void backward(const AttentionCall& call, const BackwardInput& input, const Backw
   const std::int64_t chunks = chunks_of(call);
   GradientRows k(output.k, chunks), v(output.v, chunks);
   const BackwardJob backward_job{&job, &input, &output, &k, &v, queries_of_a_block};
+  if (output.mask.data) clear_mask_gradient(output.mask);
+  const bool shared = output.mask.data && tasks_share_mask(call, output.mask, chunks);
+  const TensorView<float, 4> mask = shared ? TensorView<float, 4>{} : output.mask;
   List<BackwardTask> tasks = make_tasks(call, output, chunks);
   run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
-    PHASOR_DISPATCH(RunBackwardTask)(backward_job, tasks[static_cast<std::size_t>(i)]);
+    PHASOR_DISPATCH(RunBackwardTask)(backward_job, mask, tasks[static_cast<std::size_t>(i)]);
   });
-  k.finish(call.options.rotate_k);
+  k.finish(call.options.k_rotary);
   v.finish({});
-  if (output.key_bias.data) add_key_bias(tasks, output.key_bias);
-  if (output.relative_bias.data) add_by_head(tasks, &BackwardTask::relative_bias, call.group(), output.relative_bias);
-  if (output.sinks.data)
-    add_by_head(tasks, &BackwardTask::sinks, call.group(),
-                {output.sinks.data, {call.heads, 1}, {output.sinks.strides[0], 1}});
-  if (output.mask.data) mask_backward(backward_job);
+  reduce_sums(call, tasks, output);
+  if (shared) mask_backward(backward_job);
 }
 
 }  // namespace phasor::detail

@@ -3,7 +3,8 @@
 #include <cstdint>
 
 #include "job.h"
-#include "scratch.h"
+#include "scratch/scratch.h"
+#include "terms/terms-inl.h"
 
 namespace phasor::detail {
 
@@ -36,14 +37,12 @@ class GradientRows {
   List<TensorView<float, 4>> others_;
 };
 
-// The queries of all heads of one key head of one sequence, or a chunk of them. Gradients that several tasks share
-// are summed in memory of the task and added up in task order.
+// The queries of all heads of one key head of one sequence, or a chunk of them. Gradients that several tasks share are
+// summed in memory of the task and added up in task order.
 struct BackwardTask {
   const Sequence* sequence = nullptr;
   std::int64_t key_head = 0, chunk = 0, chunks = 1;
-  List<float> key_bias{};        // [S of the tensor]
-  List<double> relative_bias{};  // [group][span]
-  List<double> sinks{};          // [group]
+  TermSums sums{};
 };
 
 struct BackwardJob {
@@ -55,19 +54,7 @@ struct BackwardJob {
   std::int64_t queries_of_a_block = 0;
 };
 
-// gradients.mask, in a separate pass.
-void mask_backward(const BackwardJob& job);
-
-template <class View>
-void fill_zero(const View& view) {
-  if constexpr (requires { view[0]; }) {
-    for (std::int64_t i = 0; i < view.shape[0]; i++) fill_zero(view[i]);
-  } else {
-    for (std::int64_t i = 0; i < view.shape[0]; i++) view(i) = 0.0f;
-  }
-}
-
-// The gradient of the additive mask at one (batch, head) of the mask's shape, for a range of query rows.
+// The gradient of an additive mask where several tasks would add to one element: a separate pass over the scores.
 struct MaskTask {
   std::int64_t batch = 0, head = 0;  // of the gradient, 0 where it is broadcast
   std::int64_t first = 0, end = 0;   // rows of q

@@ -14,7 +14,7 @@
 #include "job.h"
 #include "rows.h"
 #include "scores-inl.h"
-#include "simd/arena.h"
+#include "scratch/scratch.h"
 #include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -80,54 +80,6 @@ inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first, const f
   panel.vectors = (panel.count + kLanes - 1) / kLanes;
   panel.q = panels + first * panel_rows;
   return panel;
-}
-
-// The keys that some query of the block sees, and the tables that scores need for them.
-struct SeenKeys {
-  int64_t begin = 0, end = 0;
-};
-
-inline SeenKeys KeysSeen(const detail::AttentionCall& call, const detail::QueryBlock& block) {
-  return {call.first_seen(block.position()), call.end_seen(*block.sequence, block.position() + block.count - 1)};
-}
-
-// Memory for the tables that scores need, for blocks of up to `queries` queries of a sequence.
-struct ScoringBuffers {
-  float* relative = nullptr;
-  float* mask_rows = nullptr;
-  float* mask_tile = nullptr;
-};
-
-inline ScoringBuffers TakeScoringBuffers(const detail::AttentionCall& call, const detail::Sequence& sequence,
-                                         int64_t queries, detail::Arena& arena) {
-  ScoringBuffers buffers;
-  if (call.options.relative_bias) buffers.relative = arena.take(static_cast<size_t>(sequence.keys + queries) + kPanel);
-  if (HasMasks(call)) {
-    buffers.mask_rows = arena.take(kPanel * kMostKeys);
-    buffers.mask_tile = arena.take(kTileSize);
-  }
-  return buffers;
-}
-
-inline Scoring MakeScoring(const detail::Job& job, const detail::QueryBlock& block, const SeenKeys& seen,
-                           const ScoringBuffers& buffers) {
-  Scoring scoring;
-  scoring.call = job.call;
-  scoring.sequence = block.sequence;
-  scoring.head = block.head;
-  scoring.key_bias = job.key_bias_row(block);
-  scoring.first_position = block.position();
-  scoring.last_key = seen.end - 1;
-  scoring.mask_rows = buffers.mask_rows;
-  scoring.mask_tile = buffers.mask_tile;
-  if (buffers.relative && seen.end > seen.begin) {
-    const size_t count = static_cast<size_t>(seen.end - seen.begin + block.count) + kPanel;
-    FillRelative(*job.call->options.relative_bias, scoring, count, buffers.relative);
-    scoring.relative = buffers.relative;
-    scoring.relative_hides =
-        std::find(buffers.relative, buffers.relative + count, -detail::kInfinity) != buffers.relative + count;
-  }
-  return scoring;
 }
 
 // Buffers for blocks of keys and values that are converted when they are used.

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "phasor/attention/attention.h"
-#include "scratch.h"
+#include "scratch/scratch.h"
 
 namespace phasor::detail {
 
@@ -49,16 +49,24 @@ struct Sequence {
   std::int64_t offset = 0;               // the position of the first query
 };
 
+// Names of tensors in errors.
+struct TensorNames {
+  const char *q = "q", *k = "k", *v = "v", *out = "out", *grad_out = "grad_out";
+  const char *grad_q = "grad_q", *grad_k = "grad_k", *grad_v = "grad_v";
+};
+
 struct AttentionCall {
   AnyView q, k, v;
-  // More channels of q, after the first ones, or none, and what is then subtracted from both, [B, G, 1, D]. Used by W2,
-  // forward only.
+  TensorNames names;
+  // W2, forward only: log_sigma of q, whose sigma are more channels after the first ones, and what is then subtracted
+  // from both, [B, G, 1, D].
   std::optional<AnyView> second_q;
   TensorView<const float, 4> middle;
   std::optional<AnyView> second_v;  // more values with the same weights, shaped as v: used by W2, forward only
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   std::int64_t channels = 0, value_channels = 0;  // D, E
   double scale = 1.0;
+  ScratchZeros<float, 3> key_bias;   // options.key_bias as the kernels read it
   std::int64_t left = 0, right = 0;  // a query at p sees p - left < j < p + right; causal is right = 1
   List<Sequence> sequences;
   AttentionOptions options;
@@ -69,41 +77,46 @@ struct AttentionCall {
   std::int64_t end_seen(const Sequence& s, std::int64_t position) const { return std::min(s.keys, position + right); }
 };
 
+// Rows first .. first + count - 1 of one head of one sequence.
+struct QueryBlock {
+  const Sequence* sequence = nullptr;
+  std::int64_t head = 0, first = 0, count = 0;
+
+  // The position of its first query among the keys of the sequence.
+  std::int64_t position() const { return sequence->offset + first - sequence->first_query; }
+};
+
 // Checks q, k, v and the options; throws naming `function`.
 AttentionCall make_call(const char* function, const AnyView& q, const AnyView& k, const AnyView& v,
-                        const AttentionOptions& options);
+                        const AttentionOptions& options, const TensorNames& names = {});
 
 struct ForwardOutput {
   AnyOutput out;
   TensorView<float, 3> lse;
+  TensorView<float, 4> softmax;
   TensorView<float, 4> weights;
   AnyOutput second_out{};  // of second_v
 };
 
 struct BackwardInput {
   AnyView out;
-  TensorView<const float, 3> lse;
+  TensorView<const float, 4> softmax;
   AnyView grad_out;
   TensorView<const float, 3> grad_lse;
-  // [B, H, T], optional: added to lse, by W2. As one float the sum would lose digits.
-  TensorView<const double, 3> lse_shift{};
 };
 
 struct BackwardOutput {
-  AnyOutput q, k, v;
-  TensorView<float, 4> mask;
-  TensorView<float, 3> key_bias;
-  TensorView<float, 2> relative_bias;
-  TensorView<float, 1> sinks;
+  AnyOutput q{}, k{}, v{};
+  TensorView<float, 4> mask{};
+  TensorView<float, 3> key_bias{};
+  TensorView<float, 2> relative_bias{};
+  TensorView<float, 1> alibi_slopes{};
+  TensorView<float, 1> sinks{};
 };
 
 // The largest factor that scores may be multiplied by. With it, scores of ordinary numbers stay far from the largest
 // float, 3.4e38, so that no infinity minus infinity gives NaN.
 constexpr double kLargestFactor = 1e30;
-
-void check_forward(const char* function, const AttentionCall& call, const ForwardOutput& output);
-void check_backward(const char* function, const AttentionCall& call, const BackwardInput& input,
-                    const BackwardOutput& output);
 
 // The kernels behind the public functions.
 void forward(const AttentionCall& call, const ForwardOutput& output);

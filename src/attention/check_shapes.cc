@@ -72,14 +72,29 @@ bool interleave(const Extent& a, const Extent& b) {
   return true;
 }
 
-}  // namespace
-
-void check_apart(const char* function, const Extent& output, const Extent& other) {
+void check_two_apart(const char* function, const Extent& output, const Extent& other) {
   if (is_empty(output) || is_empty(other)) return;
   const auto [output_low, output_high] = range(output);
   const auto [other_low, other_high] = range(other);
   PHASOR_CHECK(output_high <= other_low || other_high <= output_low || interleave(output, other), function, output.name,
                ": its memory overlaps that of ", other.name, ", expected memory of its own");
+}
+
+}  // namespace
+
+void check_output(const char* function, const char* name, const AnyOutput& x, const Shape<4>& shape,
+                  const char* meaning) {
+  check_shape(function, name, x.shape, shape, meaning);
+  check_data(function, name, x.data, x.shape);
+  check_rows(function, name, x.shape, x.strides);
+  check_distinct(function, name, x.shape, x.strides);
+}
+
+void check_apart(const char* function, const List<Extent>& outputs, const List<Extent>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); i++) {
+    for (const Extent& input : inputs) check_two_apart(function, outputs[i], input);
+    for (std::size_t j = 0; j < i; j++) check_two_apart(function, outputs[i], outputs[j]);
+  }
 }
 
 }  // namespace phasor::detail

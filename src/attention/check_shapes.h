@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "call.h"
@@ -60,7 +61,24 @@ Extent extent(const char* name, const AnyTensor<Byte>& view) {
   return {name, view.data, view.element_size(), view.shape, view.strides};
 }
 
-// Throws if the output shares memory with the other tensor. Slices of one packed tensor, as [B, T, 3, H, D], do not.
-void check_apart(const char* function, const Extent& output, const Extent& other);
+// A list of numbers as a tensor.
+inline TensorView<const float, 1> as_tensor(std::span<const float> numbers) {
+  return {numbers.data(), {static_cast<std::int64_t>(numbers.size())}};
+}
+
+// A result: its shape, and an element of its own for each number.
+void check_output(const char* function, const char* name, const AnyOutput& x, const Shape<4>& shape,
+                  const char* meaning);
+
+// Throws if an output shares memory with an input or with another output. Slices of one packed tensor, as
+// [B, T, 3, H, D], do not.
+void check_apart(const char* function, const List<Extent>& outputs, const List<Extent>& inputs);
+
+// What the kernels write, and read besides q, k, v and the options. `more` is other memory of the same call.
+void check_forward(const char* function, const AttentionCall& call, const ForwardOutput& output,
+                   const List<Extent>& more_outputs = {}, const List<Extent>& more_inputs = {});
+void check_backward(const char* function, const AttentionCall& call, const BackwardInput& input,
+                    const BackwardOutput& output, const List<Extent>& more_outputs = {},
+                    const List<Extent>& more_inputs = {});
 
 }  // namespace phasor::detail

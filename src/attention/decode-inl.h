@@ -10,19 +10,17 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base2.h"
 #include "decode_ahead.h"
 #include "simd/element-inl.h"
 #include "simd/exp2-inl.h"
 #include "simd/panel-inl.h"
+#include "tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The most keys of a block: a multiple of every vector, as is each block's.
-constexpr size_t kDecodeKeys = 64;
 // Keys, or vectors of values, that R slots process at once: 8 accumulators of 16 registers, or 16 of 32.
 template <size_t R>
 constexpr size_t kAtOnce = std::min<size_t>(4, 4 * kVectors / R);
@@ -133,9 +131,9 @@ HWY_NOINLINE void DotScores(size_t slots, size_t channels, const float* HWY_REST
     const T* rows[4];
     for (size_t i = 0; i < 4; i++) rows[i] = k.row(std::min(j + i, keys - 1));
     ForEachSlots(slots, [&]<size_t R>(size_t s) PHASOR_TILE_LAMBDA {
-      constexpr size_t kKeys = kAtOnce<R>;
-      for (size_t i = 0; i < 4; i += kKeys)
-        ScoreTile<R, kKeys>(channels, q + s * q_stride, q_stride, rows + i, ahead, scores + s * kDecodeKeys + j + i);
+      constexpr size_t kRun = kAtOnce<R>;
+      for (size_t i = 0; i < 4; i += kRun)
+        ScoreTile<R, kRun>(channels, q + s * q_stride, q_stride, rows + i, ahead, scores + s * kDecodeKeys + j + i);
     });
   }
   fetched = ahead;

@@ -12,7 +12,7 @@
 #include "decode-inl.h"
 #include "rows.h"
 #include "scores-inl.h"
-#include "simd/arena.h"
+#include "scratch/scratch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -81,13 +81,12 @@ class DecodeChunk {
         slots_(static_cast<size_t>(group.slots)),
         q_stride_(static_cast<size_t>(detail::DecodeJob::padded(call_.channels))),
         value_stride_(static_cast<size_t>(job.value_stride())),
-        arena_(detail::Arena::begin()),
-        k_(call_.k, call_.options.rotate_k, group, arena_),
+        terms_(call_, *group.sequence, 0, Pass::forward, arena_),
+        k_(call_.k, call_.options.k_rotary, group, arena_),
         v_(call_.v, std::nullopt, group, arena_),
         q_(arena_.take(slots_ * q_stride_)),
         scores_(arena_.take(slots_ * kDecodeKeys)),
         sums_(arena_.take(slots_ * kLanes)),
-        biases_(arena_.take(kDecodeKeys)),
         factors_(arena_.take(slots_)) {}
 
   void Run() {
@@ -107,9 +106,9 @@ class DecodeChunk {
     std::memset(q_, 0, size * sizeof(float));
     for (int64_t s = 0; s < group_.slots; s += sequence.queries)
       detail::read_rows(call_.q, sequence.batch, group_.head(s), sequence.first_query, sequence.queries,
-                        call_.options.rotate_q, q_ + s * static_cast<int64_t>(q_stride_),
+                        call_.options.q_rotary, q_ + s * static_cast<int64_t>(q_stride_),
                         static_cast<int64_t>(q_stride_));
-    const float factor = QueryFactor(call_);
+    const float factor = terms_.softcap().QueryFactor();
     for (size_t i = 0; i < size; i++) q_[i] *= factor;
   }
 
@@ -131,7 +130,7 @@ class DecodeChunk {
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
-        FinishScores(static_cast<int64_t>(s), first, keys, row);
+        terms_.ScoreRow(PlaceOf(static_cast<int64_t>(s), first, keys), row);
         factors_[s] = SoftmaxRow(keys, row, partial_.max[s], sums_ + s * kLanes);
       }
       v_.With(first, keys, [&](const auto& v) {
@@ -146,46 +145,9 @@ class DecodeChunk {
       partial_.sum[s] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums_ + s * kLanes)));
   }
 
-  // Dot products of a slot to scores in base 2: softcap, biases, and -infinity for keys that it does not see, up to a
-  // whole vector.
-  void FinishScores(int64_t slot, int64_t first, size_t keys, float* HWY_RESTRICT row) {
-    const FloatTag d;
-    if (call_.options.softcap > 0) {
-      const FloatVec factor = hn::Set(d, static_cast<float>(call_.options.softcap) * detail::kLog2E);
-      for (size_t j = 0; j < keys; j += kLanes)
-        hn::StoreU(hn::Mul(factor, hn::Tanh(d, hn::LoadU(d, row + j))), d, row + j);
-    }
-    if (group_.key_bias || call_.options.relative_bias) {
-      FillBiases(slot, first, keys);
-      const FloatVec hidden = hn::Set(d, -detail::kInfinity);
-      for (size_t j = 0; j < keys; j += kLanes) {  // hidden whatever the score was, NaN included
-        const FloatVec bias = hn::LoadU(d, biases_ + j);
-        const FloatVec score = MulAddOnce(d, bias, detail::kLog2E, hn::LoadU(d, row + j));
-        hn::StoreU(hn::IfThenElse(hn::Eq(bias, hidden), hidden, score), d, row + j);
-      }
-    }
-    const int64_t position = group_.position(slot), count = static_cast<int64_t>(keys);
-    const int64_t begin = std::clamp<int64_t>(call_.first_seen(position) - first, 0, count);
-    const int64_t end = std::clamp<int64_t>(call_.end_seen(*group_.sequence, position) - first, begin, count);
-    std::fill(row, row + begin, -detail::kInfinity);
-    std::fill(row + end, row + WholeVectors(count), -detail::kInfinity);
-  }
-
-  // The biases of a slot and the keys from `first` on, both kinds added.
-  void FillBiases(int64_t slot, int64_t first, size_t keys) {
-    if (group_.key_bias)
-      std::copy_n(group_.key_bias + first, keys, biases_);
-    else
-      std::fill_n(biases_, keys, 0.0f);
-    if (!call_.options.relative_bias) return;
-    const RelativeBiasView& bias = *call_.options.relative_bias;
-    const float* table = bias.table.data + group_.head(slot) * bias.table.strides[0];
-    const int64_t last = bias.table.shape[1] - 1, index = first - group_.position(slot) - bias.first_distance;
-    for (int64_t j = 0; j < static_cast<int64_t>(keys); j++) {
-      const float bias_of_distance = detail::bounded_bias(table[std::clamp<int64_t>(index + j, 0, last)]);
-      // It hides also a key whose own bias is NaN, as W2 has it for keys that hold NaN.
-      biases_[j] = bias_of_distance == -detail::kInfinity ? bias_of_distance : biases_[j] + bias_of_distance;
-    }
+  RowPlace PlaceOf(int64_t slot, int64_t first, size_t keys) const {
+    return {group_.head(slot), group_.sequence->first_query + slot % group_.sequence->queries, group_.position(slot),
+            first, keys};
   }
 
   bool HasNaN() const {
@@ -203,12 +165,12 @@ class DecodeChunk {
   const detail::DecodePartial partial_;
   const size_t block_;  // keys between two updates of the largest score
   const size_t slots_, q_stride_, value_stride_;
-  detail::Arena& arena_;
+  detail::Arena arena_;
+  const ScoreTerms terms_;
   const DecodeRows k_, v_;
   float* q_;        // [slots][q_stride], rotated, times QueryFactor
   float* scores_;   // [slots][kDecodeKeys]: scores, then weights
   float* sums_;     // [slots][kLanes]: to be added over the lanes
-  float* biases_;   // [kDecodeKeys]
   float* factors_;  // [slots]
 };
 
@@ -231,7 +193,6 @@ HWY_AFTER_NAMESPACE();
 #include "job.h"
 #include "keys.h"
 #include "simd/dispatch.h"
-#include "softmax_end.h"
 
 namespace phasor::detail {
 namespace {
@@ -244,13 +205,7 @@ struct DecodeTask {
   std::int64_t chunk;
 };
 
-const float* key_bias_of(const ScratchZeros<float, 3>& key_bias, const Sequence& sequence, std::int64_t key_head) {
-  if (key_bias.empty()) return nullptr;
-  return &key_bias(key_bias.shape()[0] == 1 ? 0 : sequence.batch, key_bias.shape()[1] == 1 ? 0 : key_head,
-                   sequence.first_key);
-}
-
-List<DecodeGroup> make_groups(const AttentionCall& call, const ScratchZeros<float, 3>& key_bias) {
+List<DecodeGroup> make_groups(const AttentionCall& call) {
   List<DecodeGroup> groups(call.sequences.size() * static_cast<std::size_t>(call.key_heads));
   std::size_t i = 0;
   for (const Sequence& sequence : call.sequences)
@@ -263,40 +218,28 @@ List<DecodeGroup> make_groups(const AttentionCall& call, const ScratchZeros<floa
       group.end = std::max(group.begin, call.end_seen(sequence, sequence.offset + sequence.queries - 1));
       group.chunks = std::max<std::int64_t>(1, (group.end - group.begin + DecodeJob::kChunk - 1) / DecodeJob::kChunk);
       group.to_do = group.chunks;
-      group.key_bias = key_bias_of(key_bias, sequence, key_head);
     }
   return groups;
 }
 
-// Memory of the calling thread, kept between calls. Arenas cannot be used: each task empties the arena of its thread.
-std::span<float> shared_scratch(std::int64_t floats) {
-  thread_local Tensor<float, 1> memory;
-  if (memory.size() < floats) memory = Tensor<float, 1>({floats});
-  return {memory.data(), static_cast<std::size_t>(floats)};
-}
-
-List<DecodeTask> make_tasks(const DecodeJob& job, List<DecodeGroup>& groups) {
-  std::int64_t size = 0;
-  for (const DecodeGroup& group : groups) size += group.chunks * job.partial_size(group.slots);
-  float* memory = shared_scratch(size).data();
+// Partial results are in memory of the arena.
+List<DecodeTask> make_tasks(const DecodeJob& job, List<DecodeGroup>& groups, Arena& arena) {
   List<DecodeTask> tasks;
   for (DecodeGroup& group : groups) {
     if (group.slots == 0) continue;
-    group.partials = memory;
-    memory += group.chunks * job.partial_size(group.slots);
+    group.partials = arena.take(static_cast<std::size_t>(group.chunks * job.partial_size(group.slots)));
     for (std::int64_t chunk = 0; chunk < group.chunks; chunk++) tasks.push_back({&group, chunk});
   }
   return tasks;
 }
 
-// Divides by the sum and stores the log-sum-exp.
+// Divides by the sum and stores the end of softmax.
 void finish_slot(const DecodeJob& job, const DecodeGroup& group, std::int64_t slot, double max, double sum,
                  std::span<float> values) {
   const SoftmaxEnd end = end_softmax(*job.call, group.head(slot), max, sum);
   for (float& value : values) value *= end.factor;
-  if (!job.output->lse.data) return;
-  job.output->lse(group.sequence->batch, group.head(slot),
-                  group.sequence->first_query + slot % group.sequence->queries) = end.lse();
+  end.store(*job.output, group.sequence->batch, group.head(slot),
+            group.sequence->first_query + slot % group.sequence->queries);
 }
 
 // Sums over the chunks in order, all relative to the largest score of any chunk: exact except for rounding. The values
@@ -332,18 +275,16 @@ void merge(const DecodeJob& job, const DecodeGroup& group) {
 }  // namespace
 
 bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
-  const AttentionOptions& o = call.options;
-  if (call.second_v || o.visible.data != nullptr || o.mask.data || o.dropout.rate > 0 || output.weights.data)
-    return false;
+  if (call.second_v || call.options.dropout > 0 || output.weights.data) return false;
   const std::int64_t most = PHASOR_DISPATCH(MostDecodeQueries)();
   return std::ranges::all_of(call.sequences, [&](const Sequence& s) { return s.queries <= most; });
 }
 
 void decode(const AttentionCall& call, const ForwardOutput& output) {
   const DecodeJob job{&call, &output};
-  const ScratchZeros<float, 3> key_bias = bounded_key_bias(call.options.key_bias);
-  List<DecodeGroup> groups = make_groups(call, key_bias);
-  const List<DecodeTask> tasks = make_tasks(job, groups);
+  List<DecodeGroup> groups = make_groups(call);
+  Arena arena;
+  const List<DecodeTask> tasks = make_tasks(job, groups, arena);
   run_tasks(static_cast<std::int64_t>(tasks.size()), multiplications_of(call), [&](std::int64_t i) {
     const DecodeTask& task = tasks[static_cast<std::size_t>(i)];
     PHASOR_DISPATCH(RunDecodeChunk)(job, *task.group, task.chunk);

@@ -16,7 +16,6 @@ struct DecodeGroup {
   std::int64_t begin = 0, end = 0;     // the keys that some slot sees
   std::int64_t chunks = 0;             // at least one, maybe empty: a task must write the results
   float* partials = nullptr;           // [chunks][DecodeJob::partial_size(slots)]
-  const float* key_bias = nullptr;     // by key of the sequence
   std::atomic<std::int64_t> to_do{0};  // chunks; the task that finishes the last one merges them
 
   std::int64_t position(std::int64_t slot) const { return sequence->offset + slot % sequence->queries; }

@@ -8,10 +8,8 @@
 #include <hwy/highway.h>
 
 #include "block-inl.h"
-#include "dropout-inl.h"
 #include "forward.h"
 #include "softmax-inl.h"
-#include "softmax_end.h"
 #include "w2_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,15 +33,13 @@ class ForwardBlock {
       : forward_(forward),
         call_(*forward.job->call),
         block_(block),
-        arena_(detail::Arena::begin()),
-        seen_(KeysSeen(call_, block)),
-        scoring_(
-            MakeScoring(*forward.job, block, seen_, TakeScoringBuffers(call_, *block.sequence, block.count, arena_))),
+        terms_(call_, *block.sequence, block.count, Pass::forward, arena_),
         buffers_(TakeKeyBuffers(*forward.job, arena_)),
         value_channels_(static_cast<size_t>(call_.value_channels)),
         value_stride_(WholeSquares(value_channels_)),
         streams_(call_.second_v ? 2 : 1) {
-    scoring_.ahead = &ahead_;
+    terms_.Load(block);
+    terms_.set_ahead(&ahead_);
     query_panels_ = TakeRows(arena_, block.count, call_.channels);
     StageQueries(TakeRows(arena_, kPanel, call_.channels));
     const size_t lanes = WholePanels(block.count);
@@ -51,7 +47,6 @@ class ForwardBlock {
     max_ = arena_.take(lanes), sum_ = arena_.take(lanes), factor_ = arena_.take(lanes);
     out_rows_ = arena_.take(kPanel * value_stride_);
     tile_ = arena_.take(kTileSize);
-    if (call_.options.dropout.rate > 0) factors_ = arena_.take(kTileSize);
     LookAhead(next);
   }
 
@@ -73,17 +68,20 @@ class ForwardBlock {
       const QueryPanel panel = PanelAt(first);
       part.first = panel.first_query, part.count = static_cast<int64_t>(panel.count);
       const StagedRows rows =
-          call_.second_q ? ReadStreams(part, buffer) : ReadQueries(call_.q, part, call_.options.rotate_q, buffer);
-      RowsToPanels(rows, part.count, QueryFactor(call_), query_panels_ + first * rows.panel_rows());
+          call_.second_q ? ReadStreams(part, buffer) : ReadQueries(call_.q, part, call_.options.q_rotary, buffer);
+      RowsToPanels(rows, part.count, terms_.softcap().QueryFactor(), query_panels_ + first * rows.panel_rows());
     }
   }
 
+  // W2: mu and sigma of the queries, minus the middle key.
   StagedRows ReadStreams(const detail::QueryBlock& part, float* buffer) const {
     const auto channels = static_cast<size_t>(call_.channels), stride = WholeSquares(channels);
     const int64_t b = part.sequence->batch, row = static_cast<int64_t>(stride);
     ClearAroundRows(part.count, channels, buffer);
-    detail::read_rows(call_.q, b, part.head, part.first, part.count, call_.options.rotate_q, buffer, row);
-    detail::read_rows(*call_.second_q, b, part.head, part.first, part.count, {}, buffer + call_.q.shape[3], row);
+    detail::read_rows(call_.q, b, part.head, part.first, part.count, call_.options.q_rotary, buffer, row);
+    const int64_t means = call_.q.shape[3];
+    detail::read_rows(*call_.second_q, b, part.head, part.first, part.count, {}, buffer + means, row);
+    detail::sigma_of_rows(part.count, means, buffer + means, row);
     const float* middle = &call_.middle(b, part.head / call_.group(), 0, 0);
     detail::subtract_from_rows(middle, part.count, call_.channels, buffer, row);
     return {buffer, stride, channels};
@@ -99,8 +97,9 @@ class ForwardBlock {
     if (call_.second_q) ahead_.add(*call_.second_q, b, next->head, next->first, next->count);
     if (next->sequence == block_.sequence && group == block_.head / call_.group()) return;
     constexpr int64_t kMost = 256;  // the second-level cache also has this block's keys and values
-    const SeenKeys keys = KeysSeen(call_, *next);
-    const int64_t first = next->sequence->first_key + keys.begin, count = std::min(keys.end - keys.begin, kMost);
+    const int64_t begin = call_.first_seen(next->position());
+    const int64_t end = call_.end_seen(*next->sequence, next->position() + next->count - 1);
+    const int64_t first = next->sequence->first_key + begin, count = std::min(end - begin, kMost);
     ahead_.add(forward_.job->k.source(), b, group, first, count);
     ahead_.add(forward_.job->v.source(), b, group, first, count);
     if (forward_.job->second_v) ahead_.add(forward_.job->second_v->source(), b, group, first, count);
@@ -117,21 +116,13 @@ class ForwardBlock {
 
   template <class Body>
   void ForEachPanel(const Body& body) const {
-    ForEachKeyBlock(*forward_.job, block_, seen_, buffers_, [&](const KeyBlock& keys) {
+    ForEachKeyBlock(*forward_.job, block_, terms_.seen(), buffers_, [&](const KeyBlock& keys) {
       for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
         const QueryPanel panel = PanelAt(first);
-        const SeenRows seen = RowsSeen(scoring_, panel, keys);
+        const SeenRows seen = terms_.edges().Seen(panel, keys);
         if (!seen.empty()) body(panel, keys, seen);
       }
     });
-  }
-
-  void Drop(const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) const {
-    if (!factors_) return;
-    const size_t rows = seen.end - seen.begin;
-    const int64_t first_key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
-    DropoutFactors(scoring_, panel, first_key, rows, factors_);
-    MultiplyTile(rows, factors_, tile_);
   }
 
   // Sums of 2^(score - max) and of these times the values, over all keys.
@@ -142,15 +133,15 @@ class ForwardBlock {
     std::fill_n(out_panels_, lanes * value_stride_ * streams_, 0.0f);
     HWY_ALIGN float factor[kPanel];
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
-      const size_t rows = seen.end - seen.begin, lane = LaneOf(panel);
-      Scores(scoring_, panel, keys, seen, tile_, nullptr);
+      const size_t rows = seen.count(), lane = LaneOf(panel);
+      terms_.Scores(panel, keys, seen, tile_);
       SoftmaxStep(panel.vectors, rows, tile_, {max_ + lane, sum_ + lane, factor});
-      Drop(panel, keys, seen);
+      if (terms_.dropout()) terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
       add_rows(panel.vectors, value_channels_, rows, keys.v + seen.begin * keys.v_stride, keys.v_stride, tile_, factor,
-               OutOf(panel, 0), scoring_.ahead);
+               OutOf(panel, 0), terms_.ahead());
       if (streams_ > 1)
         add_rows(panel.vectors, value_channels_, rows, keys.second_v + seen.begin * keys.second_v_stride,
-                 keys.second_v_stride, tile_, factor, OutOf(panel, 1), scoring_.ahead);
+                 keys.second_v_stride, tile_, factor, OutOf(panel, 1), terms_.ahead());
     });
   }
 
@@ -163,9 +154,9 @@ class ForwardBlock {
     return false;
   }
 
-  // Divides by the sums, the sink's share included, and stores out and log-sum-exp.
+  // Divides by the sums, the sink's share included, and stores out and the ends of softmax.
   void Finish(const QueryPanel& panel) {
-    if (call_.options.sinks.empty() && !forward_.output->lse.data)
+    if (call_.options.sinks.empty() && !forward_.output->lse.data && !forward_.output->softmax.data)
       InvertSums(sum_ + LaneOf(panel), factor_ + LaneOf(panel));
     else
       for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
@@ -185,14 +176,13 @@ class ForwardBlock {
     detail::write_rows(to, b, block_.head, panel.first_query, count, out_rows_, static_cast<int64_t>(value_stride_));
   }
 
-  // Log-sum-exp of a lane, and the factor of its sums; that is 0 when it saw no key.
+  // The factor of a lane's sums, 0 when it saw no key, and what is stored of its softmax.
   void FinishLane(const QueryPanel& panel, size_t lane) {
     const detail::SoftmaxEnd end = detail::end_softmax(call_, block_.head, max_[lane], sum_[lane]);
     factor_[lane] = end.factor;
     const size_t z = lane - LaneOf(panel);
-    if (forward_.output->lse.data && z < panel.count)
-      forward_.output->lse(block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z)) =
-          end.lse();
+    if (z < panel.count)
+      end.store(*forward_.output, block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z));
   }
 
   // A second pass over the keys, when the log-sum-exp is known; weights of hidden keys stay 0.
@@ -206,12 +196,12 @@ class ForwardBlock {
     HWY_ALIGN float ones[kPanel];
     std::fill_n(ones, kPanel, 1.0f);
     ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
-      const size_t rows = seen.end - seen.begin;
-      Scores(scoring_, panel, keys, seen, tile_, nullptr);
+      const size_t rows = seen.count();
+      terms_.Scores(panel, keys, seen, tile_);
       Weights(panel.vectors, rows, max_ + LaneOf(panel), factor_ + LaneOf(panel), tile_);
-      Drop(panel, keys, seen);
+      if (terms_.dropout()) terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
       PanelToRows(tile_, rows, ones, rows_of_panel, kMostKeys);
-      const int64_t key = scoring_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
+      const int64_t key = block_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       for (size_t z = 0; z < panel.count; z++)
         std::copy_n(rows_of_panel + z * kMostKeys, rows,
                     &weights(b, block_.head, panel.first_query + static_cast<int64_t>(z), key));
@@ -221,9 +211,8 @@ class ForwardBlock {
   const detail::ForwardJob& forward_;
   const detail::AttentionCall& call_;
   const detail::QueryBlock& block_;
-  detail::Arena& arena_;
-  const SeenKeys seen_;
-  Scoring scoring_;
+  detail::Arena arena_;
+  ScoreTerms terms_;
   detail::RowsAhead ahead_;
   const KeyBuffers buffers_;
   const size_t value_channels_, value_stride_;
@@ -235,7 +224,6 @@ class ForwardBlock {
   float* sum_ = nullptr;
   float* factor_ = nullptr;  // of 2^(score - max) to the weight
   float* tile_ = nullptr;    // [keys][kPanel]: scores, then weights
-  float* factors_ = nullptr;
 };
 
 void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& block, const detail::QueryBlock* next) {

@@ -7,83 +7,31 @@
 #endif
 
 #include "block-inl.h"
-#include "dropout-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a tile side by side with a panel of zeros between them: diagonals can then be read as vectors.
-constexpr size_t kSkewStride = 2 * kPanel;
-
-// Other inputs and outputs of the gradient of scores; all optional.
-struct ScoreGradientExtras {
-  const float* factors = nullptr;  // of dropout, by row and lane
-  const float* tanh = nullptr;     // of the softcap, by row and lane
-  float* column_sums = nullptr;    // [rows][kLanes]: adds the gradient of each key's bias, still spread over lanes
-  float* skew = nullptr;           // [rows][kSkewStride]: the gradient itself, for AddDiagonals
-};
-
 // gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight. A weight of 0
-// hides its value. Weights are multiplied by the dropout factors, as in the products with values.
+// hides its value. factors: of dropout, or nullptr; weights are multiplied by them, as in the products with values.
 inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float* HWY_RESTRICT delta,
-                                       const ScoreGradientExtras& extras, float* HWY_RESTRICT weights,
+                                       const float* HWY_RESTRICT factors, float* HWY_RESTRICT weights,
                                        float* HWY_RESTRICT gradient) {
   const FloatTag d;
-  const auto vector = [&](size_t i, size_t v) HWY_ATTR {
-    const size_t at = i * kPanel + v;
-    const FloatVec weight = hn::LoadU(d, weights + at);
-    FloatVec g = hn::LoadU(d, gradient + at);
-    if (extras.factors) {
-      const FloatVec factor = hn::LoadU(d, extras.factors + at);
-      g = hn::Mul(g, factor);
-      hn::StoreU(hn::Mul(weight, factor), d, weights + at);
+  for (size_t i = 0; i < rows; i++)
+    for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
+      const size_t at = i * kPanel + v;
+      const FloatVec weight = hn::LoadU(d, weights + at);
+      FloatVec g = hn::LoadU(d, gradient + at);
+      if (factors) {
+        const FloatVec factor = hn::LoadU(d, factors + at);
+        g = hn::Mul(g, factor);
+        hn::StoreU(hn::Mul(weight, factor), d, weights + at);
+      }
+      g = hn::Mul(weight, hn::Sub(g, hn::LoadU(d, delta + v)));
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), g), d, gradient + at);
     }
-    g = hn::Mul(weight, hn::Sub(g, hn::LoadU(d, delta + v)));
-    const auto hidden = hn::Eq(weight, hn::Zero(d));
-    g = hn::IfThenZeroElse(hidden, g);
-    if (extras.skew) hn::StoreU(g, d, extras.skew + i * kSkewStride + v);
-    FloatVec by_product = g;
-    if (extras.tanh) {
-      const FloatVec t = hn::LoadU(d, extras.tanh + at);
-      by_product = hn::IfThenZeroElse(hidden, hn::Mul(g, hn::NegMulAdd(t, t, hn::Set(d, 1.0f))));
-    }
-    hn::StoreU(by_product, d, gradient + at);
-    return g;
-  };
-  for (size_t i = 0; i < rows; i++) {
-    FloatVec sum = vector(i, 0);
-    for (size_t v = 1; v < vectors; v++) sum = hn::Add(sum, vector(i, v * kLanes));
-    if (extras.skew)  // lanes without queries add nothing to diagonals
-      for (size_t v = vectors; v < kVectors; v++)
-        hn::StoreU(hn::Zero(d), d, extras.skew + i * kSkewStride + v * kLanes);
-    if (!extras.column_sums) continue;
-    float* to = extras.column_sums + i * kLanes;
-    hn::StoreU(hn::Add(hn::LoadU(d, to), sum), d, to);
-  }
-}
-
-// sums[lane - row] += skew[row][lane]: the gradient of a bias by distance is the sum along diagonals. Each vector of
-// sums is computed in registers from the rows that cross it, so no sum is stored and read again one float later.
-inline HWY_NOINLINE void AddDiagonals(size_t rows, const float* HWY_RESTRICT skew, float* HWY_RESTRICT sums) {
-  const FloatTag d;
-  const auto n = static_cast<ptrdiff_t>(rows), lanes = static_cast<ptrdiff_t>(kLanes);
-  const auto panel = static_cast<ptrdiff_t>(kPanel), step = static_cast<ptrdiff_t>(kSkewStride) + 1;
-  for (ptrdiff_t u = 1 - n; u < panel; u += lanes) {
-    const ptrdiff_t begin = std::max<ptrdiff_t>(0, 1 - lanes - u), end = std::min(n, panel - u);
-    FloatVec s0 = hn::LoadU(d, sums + u), s1 = hn::Zero(d), s2 = s1, s3 = s1;
-    const float* from = skew + u + begin * step;
-    ptrdiff_t row = begin;
-    for (; row + 4 <= end; row += 4, from += 4 * step) {
-      s0 = hn::Add(s0, hn::LoadU(d, from));
-      s1 = hn::Add(s1, hn::LoadU(d, from + step));
-      s2 = hn::Add(s2, hn::LoadU(d, from + 2 * step));
-      s3 = hn::Add(s3, hn::LoadU(d, from + 3 * step));
-    }
-    for (; row < end; row++, from += step) s0 = hn::Add(s0, hn::LoadU(d, from));
-    hn::StoreU(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), d, sums + u);
-  }
 }
 
 // Columns of rows, packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero past the last column.

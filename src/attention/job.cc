@@ -11,19 +11,11 @@ std::int64_t blocks_of(std::int64_t queries, std::int64_t size) { return (querie
 
 Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block)
     : call(&attention),
-      k(attention.k, attention.options.rotate_k, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
-      v(attention.v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
-      key_bias(bounded_key_bias(attention.options.key_bias)) {
+      k(attention.k, attention.options.k_rotary, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
+      v(attention.v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)) {
   if (attention.second_v)
     second_v.emplace(*attention.second_v, std::nullopt,
                      attention.group() * blocks_of(attention.queries, queries_of_a_block));
-}
-
-const float* Job::key_bias_row(const QueryBlock& block) const {
-  if (key_bias.empty()) return nullptr;
-  const std::int64_t b = key_bias.shape()[0] == 1 ? 0 : block.sequence->batch;
-  const std::int64_t g = key_bias.shape()[1] == 1 ? 0 : block.head / call->group();
-  return &key_bias(b, g, block.sequence->first_key);
 }
 
 void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task) {

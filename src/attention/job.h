@@ -12,25 +12,12 @@ namespace phasor::detail {
 
 constexpr std::int64_t kMostQueriesOfABlock = 128;
 
-// Rows first .. first + count - 1 of one head of one sequence.
-struct QueryBlock {
-  const Sequence* sequence = nullptr;
-  std::int64_t head = 0, first = 0, count = 0;
-
-  // The position of its first query among the keys of the sequence.
-  std::int64_t position() const { return sequence->offset + first - sequence->first_query; }
-};
-
 struct Job {
   const AttentionCall* call = nullptr;
   KeySource k, v;
   std::optional<KeySource> second_v;
-  ScratchZeros<float, 3> key_bias;
 
   Job(const AttentionCall& attention, std::int64_t queries_of_a_block);
-
-  // The biases of the keys of the block's sequence, or nullptr.
-  const float* key_bias_row(const QueryBlock& block) const;
 };
 
 // parallel_for, but on the calling thread if all tasks together are hardly more work than waking another thread: about

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base2.h"
 #include "job.h"
 #include "rows.h"
 
@@ -41,15 +40,6 @@ FloatRows KeySource::rows(std::int64_t b, std::int64_t g, std::int64_t first, st
             floats_.strides[2]};
   read_rows(x_, b, g, first, count, rotation_, buffer, buffer_stride());
   return {buffer, buffer_stride()};
-}
-
-ScratchZeros<float, 3> bounded_key_bias(const TensorView<const float, 3>& bias) {
-  if (!bias.data) return {};
-  ScratchZeros<float, 3> result(bias.shape);
-  for (std::int64_t b = 0; b < bias.shape[0]; b++)
-    for (std::int64_t g = 0; g < bias.shape[1]; g++)
-      for (std::int64_t j = 0; j < bias.shape[2]; j++) result(b, g, j) = bounded_bias(bias(b, g, j));
-  return result;
 }
 
 }  // namespace phasor::detail

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "call.h"
-#include "scratch.h"
+#include "scratch/scratch.h"
 
 namespace phasor::detail {
 
@@ -35,8 +35,5 @@ class KeySource {
   Scratch copy_;
   TensorView<const float, 4> floats_;  // x itself or the copy; without data: neither
 };
-
-// A copy of a key bias, by bounded_bias.
-ScratchZeros<float, 3> bounded_key_bias(const TensorView<const float, 3>& bias);
 
 }  // namespace phasor::detail

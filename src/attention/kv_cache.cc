@@ -7,7 +7,7 @@
 #include "job.h"
 #include "phasor/core/check.h"
 #include "rows.h"
-#include "simd/arena.h"
+#include "scratch/scratch.h"
 
 namespace phasor {
 namespace {
@@ -31,7 +31,7 @@ KvCacheConfig checked(KvCacheConfig config) {
 void check_rotation(const RotaryView& rotation, const KvCacheConfig& config, std::int64_t tokens) {
   const Shape<3>& shape = rotation.cos.shape;
   PHASOR_CHECK(config.keys == CachedKeys::rotated, kAppend,
-               "rotation: given to a cache of unrotated keys, expected in options.rotate_k of attention");
+               "rotation: given to a cache of unrotated keys, expected in options.k_rotary of attention");
   PHASOR_CHECK(shape == rotation.sin.shape, kAppend, "rotation: cos of shape ", shape_text(shape), " and sin of shape ",
                shape_text(rotation.sin.shape), ", expected the same");
   detail::check_rows(kAppend, "rotation.cos", shape, rotation.cos.strides);
@@ -96,7 +96,8 @@ void KvCache<T>::append(const KvRows& k_rows, const KvRows& v_rows, const std::o
     const auto copy = [&](const detail::AnyView& from, const std::optional<RotaryView>& rotation_of_rows,
                           const detail::AnyOutput& to) {
       const std::int64_t channels = from.shape[3];
-      float* rows = detail::Arena::begin().take(static_cast<std::size_t>(count * channels));
+      detail::Arena arena;
+      float* rows = arena.take(static_cast<std::size_t>(count * channels));
       detail::read_rows(from, b, g, first, count, rotation_of_rows, rows, channels);
       detail::write_rows(to, b, g, row, count, rows, channels);
     };
@@ -128,15 +129,15 @@ void forward(const TensorView<const U, 4>& q, const KvCache<T>& cache, const Att
   constexpr const char* kFunction = "attention_forward";
   PHASOR_CHECK(options.query_starts.empty() && options.key_starts.empty(), kFunction,
                "query_starts, key_starts: given with a cache, expected none: its sequences have lengths of their own");
-  PHASOR_CHECK(!options.rotate_k || cache.config().keys == CachedKeys::unrotated, kFunction,
-               "rotate_k: given with a cache of rotated keys, expected none");
+  PHASOR_CHECK(!options.k_rotary || cache.config().keys == CachedKeys::unrotated, kFunction,
+               "k_rotary: given with a cache of rotated keys, expected none");
   AttentionOptions filled = options;
   detail::List<std::int64_t> offsets;
   for (const std::int64_t length : cache.lengths()) offsets.push_back(length - q.shape[2]);
   if (options.key_lengths.empty()) filled.key_lengths = cache.lengths();
   if (options.query_offsets.empty()) filled.query_offsets = offsets;
   const detail::AttentionCall call = detail::make_call(kFunction, q, cache.keys(), cache.values(), filled);
-  const detail::ForwardOutput any{output.out, output.lse, output.weights};
+  const detail::ForwardOutput any{output.out, output.lse, output.softmax, output.weights};
   detail::check_forward(kFunction, call, any);
   detail::forward(call, any);
 }

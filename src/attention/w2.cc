@@ -17,47 +17,42 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t kMostChannels = 512;  // of the kernel, which has the streams side by side
 
 template <class Byte>
-void check_like_mean(const char* function, const char* name, const AnyStreams<Byte>& streams, const char* meaning) {
-  check_shape(function, name, streams.spread.shape, streams.mean.shape, meaning);
-  check_rows(function, name, streams.spread.shape, streams.spread.strides);
+void check_like_mu(const char* function, const char* name, const AnyStreams<Byte>& streams, const char* meaning) {
+  check_shape(function, name, streams.log_sigma.shape, streams.mu.shape, meaning);
+  check_data(function, name, streams.log_sigma.data, streams.log_sigma.shape);
+  check_rows(function, name, streams.log_sigma.shape, streams.log_sigma.strides);
 }
-void check_output_like_mean(const char* function, const char* name, const StreamsOutput& streams, const char* meaning) {
-  check_like_mean(function, name, streams, meaning);
-  check_distinct(function, name, streams.spread.shape, streams.spread.strides);
-}
-
-void check_all_apart(const char* function, const List<Extent>& outputs, const List<Extent>& inputs) {
-  for (std::size_t i = 0; i < outputs.size(); i++) {
-    for (const Extent& input : inputs) check_apart(function, outputs[i], input);
-    for (std::size_t j = 0; j < i; j++) check_apart(function, outputs[i], outputs[j]);
-  }
+void check_output_like_mu(const char* function, const char* name, const StreamsOutput& streams, const char* meaning) {
+  check_like_mu(function, name, streams, meaning);
+  check_distinct(function, name, streams.log_sigma.shape, streams.log_sigma.strides);
 }
 
 W2Problem make_problem(const char* function, const StreamsView& q, const StreamsView& k, const StreamsView& v,
                        W2Temperature temperature, const AttentionOptions& options) {
-  const auto [tau, epsilon] = temperature;
+  const auto [tau, eps] = temperature;
   PHASOR_CHECK(std::isfinite(tau), function, "tau: ", tau, ", expected a finite number");
-  PHASOR_CHECK(std::isfinite(epsilon) && epsilon >= 0 && std::fabs(tau) + epsilon > 0, function, "epsilon: ", epsilon,
+  PHASOR_CHECK(std::isfinite(eps) && eps >= 0 && std::fabs(tau) + eps > 0, function, "eps: ", eps,
                " beside tau ", tau, ", expected a finite number of at least 0, above 0 when tau is 0");
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
-    PHASOR_CHECK(x->mean.shape[3] <= kMostChannels / 2, function, name, ".mean: shape ", shape_text(x->mean.shape),
+    PHASOR_CHECK(x->mu.shape[3] <= kMostChannels / 2, function, name, "_mu: shape ", shape_text(x->mu.shape),
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
-  const double inverse_tau = 1.0 / (std::fabs(tau) + epsilon), t = options.scale.value_or(1.0) * inverse_tau;
-  W2Problem problem{make_call(function, q.mean, k.mean, v.mean, options), q, k, v, inverse_tau, t};
+  const double inverse_tau = 1.0 / (std::fabs(tau) + eps), t = options.scale.value_or(1.0) * inverse_tau;
+  W2Problem problem{make_call(function, q.mu, k.mu, v.mu, options, kMeans), q, k, v, inverse_tau, t};
   PHASOR_CHECK(inverse_tau <= kLargestFactor && std::fabs(t) <= kLargestFactor, function, "tau: ", tau,
-               " with epsilon ", epsilon, " and scale ", options.scale.value_or(1.0),
-               ", expected scale / (|tau| + epsilon) of at most ", kLargestFactor);
-  PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q.mean: shape ", shape_text(q.mean.shape),
+               " with eps ", eps, " and scale ", options.scale.value_or(1.0),
+               ", expected scale / (|tau| + eps) of at most ", kLargestFactor);
+  PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q_mu: shape ", shape_text(q.mu.shape),
                ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap or sinks");
-  check_like_mean(function, "q.spread", q, "the shape of q.mean");
-  check_like_mean(function, "k.spread", k, "the shape of k.mean");
-  check_like_mean(function, "v.spread", v, "the shape of v.mean");
+  check_like_mu(function, "q_log_sigma", q, "the shape of q_mu");
+  check_like_mu(function, "k_log_sigma", k, "the shape of k_mu");
+  check_like_mu(function, "v_log_sigma", v, "the shape of v_mu");
   return problem;
 }
 
-List<Extent> extents(const W2Problem& p) {
-  return {extent("q.mean", p.q.mean),     extent("q.spread", p.q.spread), extent("k.mean", p.k.mean),
-          extent("k.spread", p.k.spread), extent("v.mean", p.v.mean),     extent("v.spread", p.v.spread)};
+// The streams that the call of the means does not have.
+List<Extent> log_sigmas(const W2Problem& p) {
+  return {extent("q_log_sigma", p.q.log_sigma), extent("k_log_sigma", p.k.log_sigma),
+          extent("v_log_sigma", p.v.log_sigma)};
 }
 
 // ---------------------------------------------------------------------------------------------------------- forward
@@ -65,16 +60,13 @@ List<Extent> extents(const W2Problem& p) {
 struct W2ForwardOutput {
   StreamsOutput out;
   TensorView<float, 3> lse;
-  TensorView<float, 4> weights;
+  TensorView<float, 4> softmax, weights;
 };
 
 void check_outputs(const char* function, const W2Problem& problem, const W2ForwardOutput& output) {
-  check_forward(function, problem.means, {output.out.mean, output.lse, output.weights});
-  check_output_like_mean(function, "out.spread", output.out, "the shape of out.mean");
-  check_all_apart(function,
-                  {extent("out.mean", output.out.mean), extent("out.spread", output.out.spread),
-                   extent("lse", output.lse), extent("weights", output.weights)},
-                  extents(problem));
+  check_output_like_mu(function, "out_log_sigma", output.out, "the shape of out_mu");
+  check_forward(function, problem.means, {output.out.mu, output.lse, output.softmax, output.weights},
+                {extent("out_log_sigma", output.out.log_sigma)}, log_sigmas(problem));
 }
 
 // From the kernel's log-sum-exps to those of the scores as defined: subtracts t |q~_i|^2, unless whole scores include
@@ -93,7 +85,7 @@ void forward_side_by_side(const char* function, const W2Problem& problem, const 
   const W2Lowered lowered = lower(function, problem, output.lse.data != nullptr, StreamLayout::side_by_side);
   const AttentionCall& call = lowered.call;
   const Scratch out({call.batch, call.heads, call.queries, call.value_channels});
-  forward(call, {out.view(), output.lse, output.weights});
+  forward(call, {out.view(), output.lse, output.softmax, output.weights});
   split(out, output.out);
   subtract_query_terms(problem, lowered, output.lse);
 }
@@ -109,15 +101,15 @@ void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v
     return;
   }
   const W2Lowered lowered = lower(kName, problem, output.lse.data != nullptr, StreamLayout::apart);
-  forward(lowered.call, {output.out.mean, output.lse, output.weights, output.out.spread});
+  forward(lowered.call, {output.out.mu, output.lse, output.softmax, output.weights, output.out.log_sigma});
   subtract_query_terms(problem, lowered, output.lse);
 }
 
 // --------------------------------------------------------------------------------------------------------- backward
 
-struct W2BackwardInput {
+struct W2BackwardInputs {
   StreamsView out;
-  TensorView<const float, 3> lse;
+  TensorView<const float, 4> softmax;
   StreamsView grad_out;
   TensorView<const float, 3> grad_lse;
 };
@@ -125,35 +117,26 @@ struct W2BackwardInput {
 struct W2BackwardOutput {
   StreamsOutput q, k, v;
   double* tau = nullptr;
-  TensorView<float, 4> mask;
-  TensorView<float, 3> key_bias;
-  TensorView<float, 2> relative_bias;
-  TensorView<float, 1> sinks;
+  BackwardOutput options;  // those of the options; q, k and v are not set
 };
 
-void check_gradients(const char* function, const W2Problem& problem, const W2BackwardInput& input,
+void check_gradients(const char* function, const W2Problem& problem, const W2BackwardInputs& input,
                      const W2BackwardOutput& output) {
-  check_backward(
-      function, problem.means, {input.out.mean, input.lse, input.grad_out.mean, input.grad_lse},
-      {output.q.mean, output.k.mean, output.v.mean, output.mask, output.key_bias, output.relative_bias, output.sinks});
-  check_like_mean(function, "result.out.spread", input.out, "the shape of result.out.mean");
-  check_like_mean(function, "result.grad_out.spread", input.grad_out, "the shape of result.grad_out.mean");
-  check_output_like_mean(function, "gradients.q.spread", output.q, "the shape of gradients.q.mean");
-  check_output_like_mean(function, "gradients.k.spread", output.k, "the shape of gradients.k.mean");
-  check_output_like_mean(function, "gradients.v.spread", output.v, "the shape of gradients.v.mean");
-  List<Extent> inputs = extents(problem);
-  for (const Extent& x :
-       {extent("result.out.mean", input.out.mean), extent("result.out.spread", input.out.spread),
-        extent("result.grad_out.mean", input.grad_out.mean), extent("result.grad_out.spread", input.grad_out.spread),
-        extent("result.lse", input.lse), extent("result.grad_lse", input.grad_lse)})
-    inputs.push_back(x);
-  check_all_apart(function,
-                  {extent("gradients.q.mean", output.q.mean), extent("gradients.q.spread", output.q.spread),
-                   extent("gradients.k.mean", output.k.mean), extent("gradients.k.spread", output.k.spread),
-                   extent("gradients.v.mean", output.v.mean), extent("gradients.v.spread", output.v.spread),
-                   extent("gradients.mask", output.mask), extent("gradients.key_bias", output.key_bias),
-                   extent("gradients.relative_bias", output.relative_bias), extent("gradients.sinks", output.sinks)},
-                  inputs);
+  check_like_mu(function, "out_log_sigma", input.out, "the shape of out_mu");
+  check_like_mu(function, "grad_out_log_sigma", input.grad_out, "the shape of grad_out_mu");
+  check_output_like_mu(function, "grad_q_log_sigma", output.q, "the shape of grad_q_mu");
+  check_output_like_mu(function, "grad_k_log_sigma", output.k, "the shape of grad_k_mu");
+  check_output_like_mu(function, "grad_v_log_sigma", output.v, "the shape of grad_v_mu");
+  BackwardOutput means = output.options;
+  means.q = output.q.mu, means.k = output.k.mu, means.v = output.v.mu;
+  List<Extent> inputs = log_sigmas(problem);
+  inputs.push_back(extent("out_log_sigma", input.out.log_sigma));
+  inputs.push_back(extent("grad_out_log_sigma", input.grad_out.log_sigma));
+  check_backward(function, problem.means, {input.out.mu, input.softmax, input.grad_out.mu, input.grad_lse}, means,
+                 {extent("grad_q_log_sigma", output.q.log_sigma),
+                  extent("grad_k_log_sigma", output.k.log_sigma),
+                  extent("grad_v_log_sigma", output.v.log_sigma)},
+                 inputs);
 }
 
 // Gradients by q~, k~ and the key bias: first those of the kernel, then those of the scores as defined. c is a
@@ -184,7 +167,7 @@ std::size_t block_count(const Shape<4>& shape) {
 // Through -t |q~_i|^2 in the log-sum-exp, whose gradient is r_i: dq~_i -= 2t r_i q~_i. Returns its part of t dt:
 // -t r_i |q~_i|^2. With whole scores it is the channel -|q~_i|^2 / 2 that depends on q~_i, and all of t dt is with
 // keys.
-double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input, std::int64_t b,
+double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInputs& input, std::int64_t b,
                     std::int64_t h, std::int64_t i, float* gradient) {
   const std::int64_t channels = problem.stream_channels();
   const float* query = lowered.q.row(b, h, i);
@@ -193,22 +176,23 @@ double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2
     return 0;
   }
   // If the query sees no key, the log-sum-exp is constant.
-  if (!input.grad_lse.data || input.lse(b, h, i) == -kInfinity) return 0;
+  if (!input.grad_lse.data || input.softmax(b, h, i, 1) == 0) return 0;
   const double r = input.grad_lse(b, h, i);
   add_multiple(-2 * problem.t * r, query, channels, gradient);
   return -r * lowered.query_terms(b, h, i);
 }
 
 // Finishes the gradients by q~, applies the transposed rotation and stores them. Returns their part of t dt.
-double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInput& input,
+double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInputs& input,
                       const Scratch& gradient, const StreamsOutput& output) {
   List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     for (std::int64_t i = first; i < first + count; i++)
       parts[static_cast<std::size_t>(index)] += finish_query(problem, lowered, input, b, h, i, gradient.row(b, h, i));
-    rotate_back(problem.means.options.rotate_q, b, first, count, problem.means.channels, gradient.row(b, h, first),
+    rotate_back(problem.means.options.q_rotary, b, first, count, problem.means.channels, gradient.row(b, h, first),
                 gradient.channels());
+    differentiate_sigma(problem.q.log_sigma, block, gradient);
     split_block(gradient, block, output);
   });
   return sum_of(parts);
@@ -239,8 +223,9 @@ double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const Low
     const auto [b, g, first, count, index] = block;
     for (std::int64_t j = first; j < first + count; j++)
       parts[static_cast<std::size_t>(index)] += finish_key(problem, lowered, gradients, b, g, j);
-    rotate_back(problem.means.options.rotate_k, b, first, count, problem.means.channels, gradient.row(b, g, first),
+    rotate_back(problem.means.options.k_rotary, b, first, count, problem.means.channels, gradient.row(b, g, first),
                 gradient.channels());
+    differentiate_sigma(problem.k.log_sigma, block, gradient);
     split_block(gradient, block, output);
   });
   return sum_of(parts);
@@ -261,74 +246,58 @@ void reduce_key_bias(const ScratchZeros<float, 3>& gradient, const TensorView<fl
 }
 
 void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
-                 const W2BackwardInput& input, const W2BackwardOutput& output, const AttentionOptions& options) {
+                 const W2BackwardInputs& input, const W2BackwardOutput& output, const AttentionOptions& options) {
   constexpr const char* kName = "w2_attention_backward";
   const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_gradients(kName, problem, input, output);
-  const W2Lowered lowered = lower(kName, problem, true, StreamLayout::side_by_side);
+  const W2Lowered lowered = lower(kName, problem, input.grad_lse.data != nullptr, StreamLayout::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
   const bool whole = problem.has_whole_scores();
   LoweredGradients gradients(lowered.call);
-  backward(lowered.call,
-           {out.view(), input.lse, grad_out.view(), input.grad_lse,
-            whole ? TensorView<const double, 3>{} : lowered.query_terms.view()},
-           {gradients.q.view(), gradients.k.view(), gradients.v.view(), output.mask,
-            whole ? output.key_bias : gradients.key_bias.view(), output.relative_bias, output.sinks});
+  BackwardOutput of_kernel = output.options;
+  of_kernel.q = gradients.q.view(), of_kernel.k = gradients.k.view(), of_kernel.v = gradients.v.view();
+  if (!whole) of_kernel.key_bias = gradients.key_bias.view();
+  backward(lowered.call, {out.view(), input.softmax, grad_out.view(), input.grad_lse}, of_kernel);
   const double from_queries = finish_queries(problem, lowered, input, gradients.q, output.q);
   const double from_keys = finish_keys(problem, lowered, gradients, output.k);
   split(gradients.v, output.v);
-  if (output.key_bias.data && !whole) reduce_key_bias(gradients.key_bias, output.key_bias);
-  // t = scale * u, u = 1 / (|tau| + epsilon): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as usual it
+  if (output.options.key_bias.data && !whole) reduce_key_bias(gradients.key_bias, output.options.key_bias);
+  // t = scale * u, u = 1 / (|tau| + eps): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as usual it
   // counts as 0 there.
   const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
   if (output.tau) *output.tau = -sign * problem.inverse_tau * (from_queries + from_keys);
 }
 
-template <class T>
-void w2_forward_of(const W2Gaussians<const T>& q, const W2Gaussians<const T>& k, const W2Streams<const T>& v,
-                   W2Temperature temperature, const W2Output<T>& output, const AttentionOptions& options) {
-  w2_forward(q, k, v, temperature, {output.out, output.lse, output.weights}, options);
-}
-template <class T>
-void w2_backward_of(const W2Gaussians<const T>& q, const W2Gaussians<const T>& k, const W2Streams<const T>& v,
-                    W2Temperature temperature, const W2Result<T>& result, const W2Gradients<T>& gradients,
-                    const AttentionOptions& options) {
-  w2_backward(q, k, v, temperature, {result.out, result.lse, result.grad_out, result.grad_lse},
-              {gradients.q, gradients.k, gradients.v, gradients.tau, gradients.mask, gradients.key_bias,
-               gradients.relative_bias, gradients.sinks},
-              options);
-}
-
 }  // namespace
+
+template <Element T>
+void w2_attention_forward(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+                          W2Temperature temperature, const W2Output<T>& output, const AttentionOptions& options) {
+  w2_forward(q, k, v, temperature, {output.out, output.lse, output.softmax, output.weights}, options);
+}
+
+template <Element T>
+void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
+                           W2Temperature temperature, const W2BackwardInput<T>& input, const W2Gradients<T>& gradients,
+                           const AttentionOptions& options) {
+  const BackwardOutput of_options{
+      .mask = gradients.mask, .key_bias = gradients.key_bias, .relative_bias = gradients.relative_bias,
+      .alibi_slopes = gradients.alibi_slopes, .sinks = gradients.sinks};
+  w2_backward(q, k, v, temperature, {input.out, input.softmax, input.grad_out, input.grad_lse},
+              {gradients.q, gradients.k, gradients.v, gradients.tau, of_options}, options);
+}
+
+// For the element types that kernels convert.
+#define PHASOR_INSTANTIATE(T)                                                                                          \
+  template void w2_attention_forward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&, \
+                                     W2Temperature, const W2Output<T>&, const AttentionOptions&);                      \
+  template void w2_attention_backward(const W2Streams<const T>&, const W2Streams<const T>&,                            \
+                                      const W2Streams<const T>&, W2Temperature, const W2BackwardInput<T>&,             \
+                                      const W2Gradients<T>&, const AttentionOptions&)
+PHASOR_INSTANTIATE(float);
+PHASOR_INSTANTIATE(bf16);
+PHASOR_INSTANTIATE(f16);
+#undef PHASOR_INSTANTIATE
+
 }  // namespace detail
-
-void w2_attention_forward(W2Gaussians<const float> q, W2Gaussians<const float> k, W2Streams<const float> v,
-                          W2Temperature temperature, const W2Output<float>& output, const AttentionOptions& options) {
-  detail::w2_forward_of(q, k, v, temperature, output, options);
-}
-void w2_attention_forward(W2Gaussians<const bf16> q, W2Gaussians<const bf16> k, W2Streams<const bf16> v,
-                          W2Temperature temperature, const W2Output<bf16>& output, const AttentionOptions& options) {
-  detail::w2_forward_of(q, k, v, temperature, output, options);
-}
-void w2_attention_forward(W2Gaussians<const f16> q, W2Gaussians<const f16> k, W2Streams<const f16> v,
-                          W2Temperature temperature, const W2Output<f16>& output, const AttentionOptions& options) {
-  detail::w2_forward_of(q, k, v, temperature, output, options);
-}
-
-void w2_attention_backward(W2Gaussians<const float> q, W2Gaussians<const float> k, W2Streams<const float> v,
-                           W2Temperature temperature, const W2Result<float>& result,
-                           const W2Gradients<float>& gradients, const AttentionOptions& options) {
-  detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
-}
-void w2_attention_backward(W2Gaussians<const bf16> q, W2Gaussians<const bf16> k, W2Streams<const bf16> v,
-                           W2Temperature temperature, const W2Result<bf16>& result, const W2Gradients<bf16>& gradients,
-                           const AttentionOptions& options) {
-  detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
-}
-void w2_attention_backward(W2Gaussians<const f16> q, W2Gaussians<const f16> k, W2Streams<const f16> v,
-                           W2Temperature temperature, const W2Result<f16>& result, const W2Gradients<f16>& gradients,
-                           const AttentionOptions& options) {
-  detail::w2_backward_of(q, k, v, temperature, result, gradients, options);
-}
-
 }  // namespace phasor

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "rows.h"
-#include "simd/arena.h"
+#include "scratch/scratch.h"
 #include "w2_rows.h"
 
 namespace phasor::detail {
@@ -16,11 +16,13 @@ Shape<4> with_channels(const Shape<4>& shape, std::int64_t channels) {
   return {shape[0], shape[1], shape[2], channels};
 }
 
-// Rows first .. end - 1 of both streams, the means rotated, into rows that are `stride` apart.
-void read_streams(const StreamsView& streams, const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h,
-                  std::int64_t first, std::int64_t end, float* to, std::int64_t stride) {
-  read_rows(streams.mean, b, h, first, end - first, rotation, to, stride);
-  read_rows(streams.spread, b, h, first, end - first, {}, to + streams.mean.shape[3], stride);
+// Rows first .. end - 1 of the means, rotated, and of sigma, into rows that are `stride` apart.
+void read_gaussians(const StreamsView& streams, const std::optional<RotaryView>& rotation, std::int64_t b,
+                    std::int64_t h, std::int64_t first, std::int64_t end, float* to, std::int64_t stride) {
+  const std::int64_t channels = streams.mu.shape[3];
+  read_rows(streams.mu, b, h, first, end - first, rotation, to, stride);
+  read_rows(streams.log_sigma, b, h, first, end - first, {}, to + channels, stride);
+  sigma_of_rows(end - first, channels, to + channels, stride);
 }
 
 // Keys that are in some sequence and within its length; the others become 0. Those may be memory that was never
@@ -41,7 +43,7 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
     const std::int64_t low = std::max(s->first_key, at), high = std::min(s->first_key + s->keys, end);
     if (low >= high) continue;
     clear_until(low);
-    read_streams(problem.k, options.rotate_k, block.b, block.h, low, high, k.row(block.b, block.h, low), k.channels());
+    read_gaussians(problem.k, options.k_rotary, block.b, block.h, low, high, k.row(block.b, block.h, low), k.channels());
     at = high;
   }
   clear_until(end);
@@ -58,7 +60,7 @@ List<float> sample_keys(const W2Problem& problem, std::int64_t b, std::int64_t g
     if (s.batch != b) continue;
     for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step) {
       rows.resize(rows.size() + static_cast<std::size_t>(channels));
-      read_streams(problem.k, problem.means.options.rotate_k, b, g, j, j + 1, &rows.back() - (channels - 1), channels);
+      read_gaussians(problem.k, problem.means.options.k_rotary, b, g, j, j + 1, &rows.back() - (channels - 1), channels);
     }
   }
   return rows;
@@ -145,7 +147,7 @@ void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, 
 void read_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middle, const RowBlock& block, float* rows,
                   std::int64_t stride) {
   const auto [b, h, first, count, index] = block;
-  read_streams(problem.q, problem.means.options.rotate_q, b, h, first, first + count, rows, stride);
+  read_gaussians(problem.q, problem.means.options.q_rotary, b, h, first, first + count, rows, stride);
   subtract_from_rows(&middle(b, h / problem.means.group(), 0, 0), count, problem.stream_channels(), rows, stride);
 }
 
@@ -173,7 +175,8 @@ void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
 void measure_queries(const W2Problem& problem, W2Lowered& lowered) {
   const std::int64_t channels = problem.stream_channels();
   for_row_blocks(problem.means.q.shape, [&](const RowBlock& block) {
-    float* rows = Arena::begin().take(static_cast<std::size_t>(kRowsOfABlock * channels));
+    Arena arena;
+    float* rows = arena.take(static_cast<std::size_t>(kRowsOfABlock * channels));
     read_queries(problem, lowered.middle, block, rows, channels);
     for (std::int64_t i = 0; i < block.count; i++)
       lowered.query_terms(block.b, block.h, block.first + i) =
@@ -183,38 +186,51 @@ void measure_queries(const W2Problem& problem, W2Lowered& lowered) {
 
 // The call of the kernel on q~ and k~ with the streams side by side.
 AttentionCall side_by_side_call(const char* function, const W2Lowered& lowered, AttentionOptions options) {
-  options.rotate_q.reset();
+  options.q_rotary.reset();
   return make_call(function, lowered.q.view(), lowered.k.view(), lowered.v.view(), options);
 }
 
 // The same where q and v are read as two streams.
 AttentionCall streamed_call(const char* function, const W2Problem& problem, const W2Lowered& lowered,
                             const AttentionOptions& options) {
-  AttentionCall call = make_call(function, problem.q.mean, problem.k.mean, problem.v.mean, options);
-  call.second_q = problem.q.spread;
+  AttentionCall call = make_call(function, problem.q.mu, problem.k.mu, problem.v.mu, options, kMeans);
+  call.second_q = problem.q.log_sigma;
   call.middle = lowered.middle.view();
   call.k = lowered.k.view();
   call.channels = problem.stream_channels();
-  call.second_v = problem.v.spread;
+  call.second_v = problem.v.log_sigma;
   return call;
 }
 
 }  // namespace
 
 Scratch side_by_side(const StreamsView& streams) {
-  Scratch result(with_channels(streams.mean.shape, 2 * streams.mean.shape[3]));
+  Scratch result(with_channels(streams.mu.shape, 2 * streams.mu.shape[3]));
   for_row_blocks(result.view().shape, [&](const RowBlock& block) {
-    read_streams(streams, {}, block.b, block.h, block.first, block.first + block.count,
-                 result.row(block.b, block.h, block.first), result.channels());
+    const auto [b, h, first, count, index] = block;
+    float* rows = result.row(b, h, first);
+    read_rows(streams.mu, b, h, first, count, {}, rows, result.channels());
+    read_rows(streams.log_sigma, b, h, first, count, {}, rows + streams.mu.shape[3], result.channels());
   });
   return result;
+}
+
+void differentiate_sigma(const AnyView& log_sigma, const RowBlock& block, const Scratch& gradient) {
+  const auto [b, h, first, count, index] = block;
+  const std::int64_t channels = log_sigma.shape[3];
+  Arena arena;
+  float* sigma = arena.take(static_cast<std::size_t>(kRowsOfABlock * channels));
+  read_rows(log_sigma, b, h, first, count, {}, sigma, channels);
+  sigma_of_rows(count, channels, sigma, channels);
+  for (std::int64_t i = 0; i < count; i++)
+    multiply_by_half(sigma + i * channels, channels, gradient.row(b, h, first + i) + channels);
 }
 
 void split_block(const Scratch& rows, const RowBlock& block, const StreamsOutput& streams) {
   const auto [b, h, first, count, index] = block;
   const float* from = rows.row(b, h, first);
-  write_rows(streams.mean, b, h, first, count, from, rows.channels());
-  write_rows(streams.spread, b, h, first, count, from + streams.mean.shape[3], rows.channels());
+  write_rows(streams.mu, b, h, first, count, from, rows.channels());
+  write_rows(streams.log_sigma, b, h, first, count, from + streams.mu.shape[3], rows.channels());
 }
 
 void split(const Scratch& rows, const StreamsOutput& streams) {
@@ -235,7 +251,7 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   AttentionOptions options = means.options;
   options.scale = 2 * problem.t;
   if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
-  options.rotate_k.reset();
+  options.k_rotary.reset();
   if (streamed) {
     if (with_query_terms) measure_queries(problem, lowered);
     lowered.call = streamed_call(function, problem, lowered, options);

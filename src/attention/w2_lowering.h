@@ -1,5 +1,5 @@
-// Wasserstein-2 attention as dot-product attention on the two streams side by side. With q~ = [R q_mean - c; q_sigma -
-// c_sigma], k~ likewise and t = 1 / (|tau| + epsilon),
+// Wasserstein-2 attention as dot-product attention on the two streams side by side. With q~ = [R q_mu - c; q_sigma -
+// c_sigma], k~ likewise and t = 1 / (|tau| + eps),
 //
 //   score(i, j) = -t |q~_i - k~_j|^2 = 2t q~_i . k~_j - t |k~_j|^2 - t |q~_i|^2
 //
@@ -16,21 +16,30 @@
 #include "call.h"
 #include "phasor/attention/w2.h"
 #include "phasor/core/parallel.h"
-#include "scratch.h"
+#include "scratch/scratch.h"
 
 namespace phasor::detail {
 
-// Both streams, their element types known at run time.
+// Both streams, their element type known at run time.
 template <class Byte>
 struct AnyStreams {
-  AnyTensor<Byte> mean, spread;
+  AnyTensor<Byte> mu, log_sigma;
 
   AnyStreams() = default;
-  template <class T, class Spread>
-  AnyStreams(const W2Streams<T, Spread>& streams) : mean(streams.mean), spread(streams.spread) {}
+  template <class T>
+  AnyStreams(const W2Streams<T>& streams) : mu(streams.mu), log_sigma(streams.log_sigma) {}
 };
 using StreamsView = AnyStreams<const std::byte>;
 using StreamsOutput = AnyStreams<std::byte>;
+
+constexpr TensorNames kMeans{.q = "q_mu",
+                             .k = "k_mu",
+                             .v = "v_mu",
+                             .out = "out_mu",
+                             .grad_out = "grad_out_mu",
+                             .grad_q = "grad_q_mu",
+                             .grad_k = "grad_k_mu",
+                             .grad_v = "grad_v_mu"};
 
 // Rows of one head of one batch entry that a task works on.
 struct RowBlock {
@@ -59,9 +68,9 @@ void for_row_blocks(const Shape<4>& shape, const Body& body) {
 
 // A call that has been checked.
 struct W2Problem {
-  AttentionCall means;  // of the mean streams, with the options as they were given
+  AttentionCall means;  // of the means alone, with the options as they were given
   StreamsView q, k, v;
-  double inverse_tau = 1.0;  // 1 / (|tau| + epsilon)
+  double inverse_tau = 1.0;  // 1 / (|tau| + eps)
   double t = 1.0;            // options.scale times it
 
   bool has_whole_scores() const { return means.options.softcap != 0 || !means.options.sinks.empty(); }
@@ -82,6 +91,9 @@ struct W2Lowered {
 enum class StreamLayout { apart, side_by_side };
 
 W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_terms, StreamLayout layout);
+
+// From gradients of sigma, the second half of the rows, to those of log_sigma: times sigma / 2.
+void differentiate_sigma(const AnyView& log_sigma, const RowBlock& block, const Scratch& gradient);
 
 // The streams as one tensor of floats, and the other way: floats rounded and stored.
 Scratch side_by_side(const StreamsView& streams);

@@ -6,6 +6,9 @@
 //
 #include <hwy/highway.h>
 
+#include "simd/element-inl.h"
+#include "simd/exp-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
@@ -43,6 +46,21 @@ void SubtractFromRows(const float* HWY_RESTRICT x, size_t count, size_t channels
   }
 }
 
+void SigmaOfRow(size_t count, float* HWY_RESTRICT row) {
+  ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
+    const auto most = hn::Set(d, 88.0f);  // e^88 is the last whole power
+    const auto half = hn::Mul(hn::Set(d, 0.5f), LoadFloat(d, row + i));
+    StoreFloat(Exp(d, hn::IfThenElse(hn::Gt(half, most), most, half)), d, row + i);  // NaN stays NaN
+  });
+}
+
+void MultiplyByHalf(const float* HWY_RESTRICT sigma, size_t count, float* HWY_RESTRICT gradient) {
+  ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
+    const auto half = hn::Mul(hn::Set(d, 0.5f), LoadFloat(d, sigma + i)), g = LoadFloat(d, gradient + i);
+    StoreFloat(hn::IfThenZeroElse(hn::Eq(g, hn::Zero(d)), hn::Mul(half, g)), d, gradient + i);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor
 HWY_AFTER_NAMESPACE();
@@ -54,6 +72,8 @@ namespace phasor::detail {
 
 HWY_EXPORT(Dot);
 HWY_EXPORT(SubtractFromRows);
+HWY_EXPORT(SigmaOfRow);
+HWY_EXPORT(MultiplyByHalf);
 
 double dot(const float* a, const float* b, std::int64_t count) {
   return PHASOR_DISPATCH(Dot)(a, b, static_cast<std::size_t>(count));
@@ -62,6 +82,15 @@ double dot(const float* a, const float* b, std::int64_t count) {
 void subtract_from_rows(const float* x, std::int64_t count, std::int64_t channels, float* rows, std::int64_t stride) {
   PHASOR_DISPATCH(SubtractFromRows)
   (x, static_cast<std::size_t>(count), static_cast<std::size_t>(channels), rows, static_cast<std::size_t>(stride));
+}
+
+void sigma_of_rows(std::int64_t count, std::int64_t channels, float* rows, std::int64_t stride) {
+  for (std::int64_t i = 0; i < count; i++)
+    PHASOR_DISPATCH(SigmaOfRow)(static_cast<std::size_t>(channels), rows + i * stride);
+}
+
+void multiply_by_half(const float* sigma, std::int64_t count, float* gradient) {
+  PHASOR_DISPATCH(MultiplyByHalf)(sigma, static_cast<std::size_t>(count), gradient);
 }
 
 }  // namespace phasor::detail

@@ -76,7 +76,7 @@ AttentionOptions AttentionLayer::with_plan(const AttentionOptions& options, cons
                                            bool training) const {
   AttentionOptions all = detail::with_plan(kLayer, options, plan);
   all.scale = plan.score_scale;
-  all.dropout.rate = training ? config_.dropout : 0.0;
+  all.dropout = training ? config_.dropout : 0.0;
   return all;
 }
 
@@ -98,7 +98,7 @@ void AttentionLayer::forward(const AttentionInputs& inputs, const PlanInput& pla
   const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
   project(inputs, to, saved);
   AttentionOutput<float> output{.out = by_heads(to.heads), .weights = weights};
-  if (saved) output.lse = shaped(saved->lse, {query[0], heads_.heads, query[1]});
+  if (saved) output.softmax = shaped(saved->softmax, {query[0], heads_.heads, query[1], 2});
   detail::in_layer(
       kLayer, [&] { attention_forward(by_heads(to.seen_q()), by_heads(to.seen_k()), by_heads(to.v), output, all); });
   if (saved) saved->inputs = inputs, saved->plan = plan, saved->options = all;
@@ -127,7 +127,7 @@ void AttentionLayer::backward(const Saved& saved, TensorView<const float, 3> gra
                                             .relative_bias = grad_bias};
   detail::in_layer(kLayer, [&] {
     attention_backward(seen(saved.q, saved.normed_q), seen(saved.k, saved.normed_k), by_heads(saved.v.view()),
-                       {by_heads(saved.heads.view()), saved.lse.view(), by_heads(grad_heads)}, gradients,
+                       {by_heads(saved.heads.view()), saved.softmax.view(), by_heads(grad_heads)}, gradients,
                        saved.options);
   });
   detail::add_bias_gradient(kLayer, grad_bias, grad_plan);
@@ -156,7 +156,7 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
   AttentionOptions all = with_plan(options, *plan, false);
   all.causal = true;
-  all.rotate_k = rotation.of_all_keys;
+  all.k_rotary = rotation.of_all_keys;
   const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);
   const auto attend = [&](auto& kept) {
     kept.append(k, v, rotation.of_new_keys);

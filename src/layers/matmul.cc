@@ -5,7 +5,7 @@
 #include "matmul_kernels.h"
 #include "phasor/core/parallel.h"
 #include "simd/amx.h"
-#include "simd/arena.h"
+#include "scratch/scratch.h"
 
 namespace phasor::detail {
 namespace {
@@ -126,10 +126,10 @@ class PackedProduct {
   }
 
   // Memory is read in its own order: some steps of all columns, or all steps of some columns.
-  PackedOperand pack_b(const MatmulPart& whole) const {
+  PackedOperand pack_b(const MatmulPart& whole, Arena& arena) const {
     const auto [first, columns, steps] = whole;
     const std::int64_t unit = kernels_.columns;
-    const PackedOperand b{take(Arena::begin_shared(), columns, unit, steps.count), first, steps};
+    const PackedOperand b{take(arena, columns, unit, steps.count), first, steps};
     const bool by_steps = is_contiguous_along(job_.b, 1);
     parallel_for(by_steps ? parts(steps.count, kPackedSteps) : parts(columns, unit), [&](std::int64_t i) {
       MatmulPart part = whole;
@@ -143,7 +143,8 @@ class PackedProduct {
   }
 
   void multiply(const MatmulBlock& all, const MatmulSteps& steps) const {
-    const PackedOperand b = shares_b_ ? pack_b({all.first_column, all.columns, steps}) : PackedOperand{};
+    Arena arena;
+    const PackedOperand b = shares_b_ ? pack_b({all.first_column, all.columns, steps}, arena) : PackedOperand{};
     const std::int64_t down = parts(all.rows, block_.rows);
     parallel_for(down * parts(all.columns, block_.columns), [&](std::int64_t i) {
       const std::int64_t row = i % down * block_.rows, column = i / down * block_.columns;
@@ -154,7 +155,7 @@ class PackedProduct {
   }
 
   void multiply_block(const MatmulBlock& block, const MatmulSteps& steps, const PackedOperand& shared_b) const {
-    Arena& arena = Arena::begin();
+    Arena arena;
     const std::int64_t depth = std::min(steps.count, kMatmulDepth);
     float* own_a = packs_a_ ? take(arena, block.rows, kernels_.rows, depth) : nullptr;
     float* own_b = shares_b_ ? nullptr : take(arena, block.columns, kernels_.columns, depth);

@@ -5,12 +5,13 @@
 namespace phasor::detail {
 
 AttentionOptions with_plan(const char* layer, AttentionOptions options, const PositionPlan& plan) {
-  PHASOR_CHECK(!options.rotate_q && !options.rotate_k && !options.relative_bias && !options.scale, layer,
+  PHASOR_CHECK(!options.q_rotary && !options.k_rotary && !options.relative_bias && options.alibi_slopes.empty() &&
+                   !options.scale, layer,
                "options: rotation, relative bias or scale given, expected none: they are the plan's");
-  PHASOR_CHECK(options.dropout.rate == 0, layer, "options.dropout.rate: ", options.dropout.rate,
+  PHASOR_CHECK(options.dropout == 0, layer, "options.dropout: ", options.dropout,
                ", expected 0: it is the layer's");
-  if (plan.rotate_q) options.rotate_q = *plan.rotate_q;
-  if (plan.key_rotation()) options.rotate_k = *plan.key_rotation();
+  if (plan.rotate_q) options.q_rotary = *plan.rotate_q;
+  if (plan.key_rotation()) options.k_rotary = *plan.key_rotation();
   if (plan.bias) options.relative_bias = *plan.bias;
   return options;
 }

@@ -5,7 +5,6 @@
 
 #include "as_rows.h"
 #include "in_layer.h"
-#include "phasor/attention/sigma.h"
 #include "plan_options.h"
 
 namespace phasor {
@@ -21,8 +20,8 @@ struct StreamHeads {
 
 // [B, T, H, D] memory of both streams, as the kernel sees it.
 template <class T>
-W2Streams<T> by_heads(const TensorView<T, 4>& mean, const TensorView<T, 4>& spread) {
-  return {mean.transposed(1, 2), spread.transposed(1, 2)};
+W2Streams<T> by_heads(const TensorView<T, 4>& mu, const TensorView<T, 4>& log_sigma) {
+  return {mu.transposed(1, 2), log_sigma.transposed(1, 2)};
 }
 
 }  // namespace
@@ -89,14 +88,13 @@ void W2AttentionLayer::check_streams(const ConstStreams& x, const ConstStreams& 
 AttentionOptions W2AttentionLayer::with_plan(const AttentionOptions& options, const PositionPlan& plan,
                                              bool training) const {
   AttentionOptions all = detail::with_plan(kLayer, options, plan);
-  all.dropout.rate = training ? config_.dropout : 0.0;
+  all.dropout = training ? config_.dropout : 0.0;
   return all;
 }
 
 void W2AttentionLayer::project(const ConstStreams& x, const Activations& to) const {
   mean_.forward({.query = x.mean}, {to.mean.q, to.mean.k, to.mean.v});
   log_variance_.forward({.query = x.log_variance}, {to.log_variance.q, to.log_variance.k, to.log_variance.v});
-  for (const TensorView<float, 4>& x_sigma : {to.log_variance.q, to.log_variance.k}) sigma_forward(x_sigma, x_sigma);
 }
 
 void W2AttentionLayer::project_out(const Activations& from, const Streams& y) const {
@@ -114,7 +112,7 @@ void W2AttentionLayer::forward(const ConstStreams& x, const PlanInput& plan, con
   const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
   project(x, to);
   W2Output<float> output{.out = to.heads(), .weights = weights};
-  if (saved) output.lse = shaped(saved->lse, {x.mean.shape[0], heads_.heads, x.mean.shape[1]});
+  if (saved) output.softmax = shaped(saved->softmax, {x.mean.shape[0], heads_.heads, x.mean.shape[1], 2});
   detail::in_layer(kLayer, [&] { w2_attention_forward(to.q(), to.k(), to.v(), tau(), output, all); });
   if (saved) saved->x = x, saved->plan = plan, saved->options = all;
   project_out(to, y);
@@ -137,14 +135,12 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
   const auto seen = [](const Tensor<float, 4>& a, const Tensor<float, 4>& b) { return by_heads(a.view(), b.view()); };
   detail::in_layer(kLayer, [&] {
     w2_attention_backward(seen(mean.q, spread.q), seen(mean.k, spread.k), seen(mean.v, spread.v), tau(),
-                          {seen(mean.heads, spread.heads), saved.lse.view(), grad.heads()},
+                          {seen(mean.heads, spread.heads), saved.softmax.view(), grad.heads()},
                           {.q = grad.q(), .k = grad.k(), .v = grad.v(), .tau = &grad_tau, .relative_bias = grad_bias},
                           saved.options);
   });
   tau_.gradient()[0] += static_cast<float>(grad_tau);
   detail::add_bias_gradient(kLayer, grad_bias, grad_plan);
-  sigma_backward(spread.q.view(), grad.log_variance.q);
-  sigma_backward(spread.k.view(), grad.log_variance.k);
   mean_.backward({.query = saved.x.mean}, {grad.mean.q, grad.mean.k, grad.mean.v}, {.query = grad_x.mean});
   log_variance_.backward({.query = saved.x.log_variance},
                          {grad.log_variance.q, grad.log_variance.k, grad.log_variance.v},
@@ -169,11 +165,11 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, cons
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
   AttentionOptions all = with_plan(options, *plan, false);
   all.causal = true;
-  all.rotate_k = rotation.of_all_keys;
+  all.k_rotary = rotation.of_all_keys;
   const W2Streams<const float> k = to.k(), v = to.v();
   detail::in_layer(kLayer, [&] {
-    means.append(k.mean, v.mean, rotation.of_new_keys);
-    spreads.append(k.spread, v.spread);  // same lengths and shapes: it throws only if the line above does
+    means.append(k.mu, v.mu, rotation.of_new_keys);
+    spreads.append(k.log_sigma, v.log_sigma);  // same lengths and shapes: it throws only if the line above does
   });
   std::vector<std::int64_t> offsets;
   for (const std::int64_t length : means.lengths()) offsets.push_back(length - x.mean.shape[1]);

@@ -150,7 +150,7 @@ PositionPlan Decoder::plan(const Placement& placement) const {
 AttentionOptions Decoder::attention_options(std::uint64_t dropout_seed, std::size_t layer) const {
   AttentionOptions options{.causal = config_.causal};
   if (config_.sliding_window > 0) options.window = config_.sliding_window;
-  options.dropout.seed = dropout_seed * blocks_.size() + layer;
+  options.seed = dropout_seed * blocks_.size() + layer;
   return options;
 }
 

@@ -43,7 +43,7 @@ struct Centred {
   // How far the kernel may be off in a score.
   double score_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
                      std::int64_t j) const {
-    const double t = std::fabs(w.means.scale) / (std::fabs(w.tau) + kTauEpsilon), n = static_cast<double>(q.shape[3]);
+    const double t = std::fabs(w.means.scale) / (std::fabs(w.tau) + kTauEps), n = static_cast<double>(q.shape[3]);
     const double sum = norm(q.row(b, h, i)) + norm(k.row(b, w.means.group(h), j));
     return 0x1p-24 * ((std::sqrt(3 * n) + 8) * t * sum * sum + 5 * biases(w.means, b, h, i, j));
   }

@@ -66,7 +66,7 @@ Tensor<float, 3> scores_without_mean_key(const Streams& q, const Streams& k, dou
 Errors measure(const Setting& s) {
   Streams q, k, out;
   fill(s, q, k);
-  const double t = 1 / (s.tau + kTauEpsilon);
+  const double t = 1 / (s.tau + kTauEps);
   Tensor<float, 3> centred({1, 1, kTokens});
   const AttentionOptions options{.window = Window(1)};
   w2_attention_forward(q.in(), k.in(), k.in(), s.tau, {{out.mean.view(), out.spread.view()}, centred.view(), {}},

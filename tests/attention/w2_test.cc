@@ -98,7 +98,7 @@ Tensor<float, 4> out_without_mean_key(const Call& call) {
     }
     return joined;
   };
-  const double t = 1 / (std::fabs(call.tau) + kTauEpsilon);
+  const double t = 1 / (std::fabs(call.tau) + kTauEps);
   const Tensor<float, 4> q = join(call.q), k = join(call.k);
   Tensor<float, 3> bias({k.shape()[0], k.shape()[1], k.shape()[2]});
   for (std::int64_t row = 0; row < bias.size(); row++) {

@@ -44,7 +44,7 @@ Real w2_score(const W2Problem<Real>& w, const Array<Real, 4>& q, const Array<Rea
   const std::int64_t g = p.group(h);
   const Real squares = squared_distance(q.row(b, h, i), k.row(b, g, key), p.width()) +
                        squared_distance(w.q_spread.row(b, h, i), w.k_spread.row(b, g, key), p.width());
-  Real score = -p.scale * squares / (std::abs(w.tau) + static_cast<Real>(kTauEpsilon));
+  Real score = -p.scale * squares / (std::abs(w.tau) + static_cast<Real>(kTauEps));
   if (p.softcap > 0) score = p.softcap * tanh(score / p.softcap);
   if (p.key_bias) score += (*p.key_bias)(b, g, key);
   if (p.relative_bias) score += (*p.relative_bias)(h, bias_column(p, distance));

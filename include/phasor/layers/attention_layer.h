@@ -43,7 +43,7 @@ class AttentionLayer {
     Tensor<float, 4> normed_q, normed_k;  // with qk_norm
     RmsNorm::Saved q_norm, k_norm;
     Tensor<float, 4> heads;  // results, [B, T, H, D]
-    Tensor<float, 3> lse;    // [B, H, T]
+    Tensor<float, 4> softmax;  // [B, H, T, 2]
   };
 
   AttentionLayer(const AttentionLayerConfig& config, InitialValues& initial);
@@ -52,7 +52,7 @@ class AttentionLayer {
   const AttentionHeads& heads() const { return heads_; }
   void list_weights(std::string_view prefix, NamedWeights& weights);  // q_proj, k_proj, v_proj, o_proj, q_norm, k_norm
 
-  // y [B, T, C]. With `weights` [B, H, T, S] also softmax(scores), after dropout. While training, options.dropout.seed
+  // y [B, T, C]. With `weights` [B, H, T, S] also softmax(scores), after dropout. While training, options.seed
   // chooses what is dropped.
   void forward(const AttentionInputs& inputs, const PlanInput& plan, const AttentionOptions& options,
                TensorView<float, 3> y, Saved* saved, Workspace& workspace, TensorView<float, 4> weights = {}) const;

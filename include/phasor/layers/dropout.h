@@ -1,10 +1,16 @@
 // Dropout of elements: each is 0 with probability `rate`, else divided by 1 - rate.
 #pragma once
 
-#include "phasor/attention/attention.h"
+#include <cstdint>
+
 #include "phasor/core/tensor.h"
 
 namespace phasor {
+
+struct Dropout {
+  double rate = 0.0;  // in [0, 1)
+  std::uint64_t seed = 0;
+};
 
 // y(n, c) = x(n, c) * factor, for [N, C]; y may be x itself. Which elements are dropped depends on the seed and on
 // n * C + c alone, so nothing is stored: the gradient is the same function of the gradient of y. Use another seed for

@@ -27,7 +27,7 @@ struct W2AttentionConfig {
 class W2AttentionLayer {
  public:
   struct StreamSaved {
-    Tensor<float, 4> q, k, v;  // [B, T, H, D], [B, T, G, D]; q and k of the second stream are standard deviations
+    Tensor<float, 4> q, k, v;  // [B, T, H, D], [B, T, G, D]
     Tensor<float, 4> heads;    // results, [B, T, H, D]
   };
   struct Saved {
@@ -35,7 +35,7 @@ class W2AttentionLayer {
     std::optional<PlanInput> plan{};  // which `options` refers to
     AttentionOptions options{};
     StreamSaved mean, log_variance;
-    Tensor<float, 3> lse;  // [B, H, T]
+    Tensor<float, 4> softmax;  // [B, H, T, 2]
   };
 
   W2AttentionLayer(const W2AttentionConfig& config, InitialValues& initial);

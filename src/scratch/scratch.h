@@ -1,3 +1,6 @@
+// Memory for the time of a call, kept by its thread for the next calls: in the steady state nothing is allocated, and no
+// fresh page is touched, which would cost more than the work done in it. Every owner gives its memory back when its
+// scope ends, so owners can be nested.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +20,37 @@ void give_back_memory(float* memory, std::size_t floats) noexcept;
 struct GiveBack {
   std::size_t floats = 0;
   void operator()(float* memory) const { give_back_memory(memory, floats); }
+};
+
+// Buffers of one scope, of undefined content.
+class Arena {
+ public:
+  Arena() = default;
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // `count` floats, aligned to 64 bytes. One cache line of padding follows, so that buffers with a power-of-two size do
+  // not start at the same page offset.
+  float* take(std::size_t count) {
+    const std::size_t whole = (count + 15) / 16 * 16 + 16;
+    if (whole > left_) add_block(whole);
+    float* memory = next_;
+    next_ += whole, left_ -= whole;
+    return memory;
+  }
+
+ private:
+  struct Block {
+    float* memory = nullptr;
+    std::size_t floats = 0;
+  };
+  void add_block(std::size_t least);
+
+  static constexpr std::size_t kMostBlocks = 32;
+  Block blocks_[kMostBlocks];
+  std::size_t count_ = 0, left_ = 0;
+  float* next_ = nullptr;
 };
 
 // Contiguous floats, all written before they are read. A Tensor would be set to zero first, by one thread alone.

@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "scratch/scratch.h"
 
 #include <algorithm>
 #include <bit>
@@ -65,6 +65,35 @@ void give_back_memory(float* memory, std::size_t floats) noexcept {
   }
   mine.blocks.push_back({memory, floats});
   mine.floats += floats;
+}
+
+namespace {
+
+// What an arena of this thread took in all, when it last needed more than one block: the next one begins with as much.
+std::size_t& floats_of_an_arena() {
+  thread_local std::size_t floats = std::size_t{1} << 16;
+  return floats;
+}
+
+}  // namespace
+
+// Each block is at least as large as all before it, so 32 are more than memory can hold.
+void Arena::add_block(std::size_t least) {
+  std::size_t floats = count_ == 0 ? floats_of_an_arena() : 0;
+  for (std::size_t i = 0; i < count_; i++) floats += blocks_[i].floats;
+  floats = std::max(floats, least);
+  next_ = take_memory(floats);
+  left_ = floats;
+  blocks_[count_++] = {next_, floats};
+}
+
+Arena::~Arena() {
+  std::size_t floats = 0;
+  for (std::size_t i = 0; i < count_; i++) {
+    floats += blocks_[i].floats;
+    give_back_memory(blocks_[i].memory, blocks_[i].floats);
+  }
+  if (count_ > 1) floats_of_an_arena() = floats;
 }
 
 }  // namespace phasor::detail
