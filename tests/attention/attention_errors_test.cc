@@ -14,13 +14,13 @@ using Options = AttentionOptions;
 struct Call {
   Tensors t{{.batch = 2, .heads = 4, .groups = 2, .queries = 3, .keys = 5, .width = 8, .value_width = 6}};
   TensorView<const float, 4> q = t.q.view(), k = t.k.view(), v = t.v.view();
-  AttentionOutput<float> output{t.out.view(), t.lse.view(), t.weights.view()};
-  AttentionResult<float> result = t.result();
+  AttentionOutput<float> output{t.out.view(), t.lse.view(), t.softmax.view(), t.weights.view()};
+  AttentionBackwardInput<float> input = t.result();
   AttentionGradients<float> gradients{.q = t.grad_q.view(), .k = t.grad_k.view(), .v = t.grad_v.view()};
   Options options;
 
   void forward() { attention_forward(q, k, v, output, options); }
-  void backward() { attention_backward(q, k, v, result, gradients, options); }
+  void backward() { attention_backward(q, k, v, input, gradients, options); }
 };
 
 template <class Change>
@@ -78,30 +78,31 @@ TEST(AttentionErrors, LastStride) {
   expect_both_errors([](Call& c) { c.v.strides[3] = 0; }, {"v: ", "stride 0"});
   expect_forward_error([](Call& c) { c.output.out.strides[3] = 2; }, {"out: ", "stride 2"});
   expect_forward_error([](Call& c) { c.output.weights.strides[3] = 2; }, {"weights: ", "stride 2"});
-  expect_backward_error([](Call& c) { c.result.out.strides[3] = 2; }, {"out: ", "stride 2"});
-  expect_backward_error([](Call& c) { c.result.grad_out.strides[3] = 2; }, {"grad_out: ", "stride 2"});
-  expect_backward_error([](Call& c) { c.gradients.q.strides[3] = 2; }, {"gradients.q: ", "stride 2"});
-  expect_backward_error([](Call& c) { c.gradients.k.strides[3] = 2; }, {"gradients.k: ", "stride 2"});
-  expect_backward_error([](Call& c) { c.gradients.v.strides[3] = 2; }, {"gradients.v: ", "stride 2"});
+  expect_backward_error([](Call& c) { c.input.out.strides[3] = 2; }, {"out: ", "stride 2"});
+  expect_backward_error([](Call& c) { c.input.grad_out.strides[3] = 2; }, {"grad_out: ", "stride 2"});
+  expect_backward_error([](Call& c) { c.gradients.q.strides[3] = 2; }, {"grad_q: ", "stride 2"});
+  expect_backward_error([](Call& c) { c.gradients.k.strides[3] = 2; }, {"grad_k: ", "stride 2"});
+  expect_backward_error([](Call& c) { c.gradients.v.strides[3] = 2; }, {"grad_v: ", "stride 2"});
 }
 
 TEST(AttentionErrors, ShapesOfOutputs) {
   expect_forward_error([](Call& c) { c.output.out.shape[3] = 5; }, {"out: ", "[2, 4, 3, 5]", "[2, 4, 3, 6]"});
   expect_forward_error([](Call& c) { c.output.lse.shape[2] = 2; }, {"lse: ", "[2, 4, 2]", "[2, 4, 3]"});
+  expect_forward_error([](Call& c) { c.output.softmax.shape[3] = 3; }, {"softmax: ", "[2, 4, 3, 3]", "[2, 4, 3, 2]"});
   expect_forward_error([](Call& c) { c.output.weights.shape[3] = 4; }, {"weights: ", "[2, 4, 3, 4]", "[2, 4, 3, 5]"});
   expect_forward_error([](Call& c) { c.output.out = {}; }, {"out: "});
 }
 
 TEST(AttentionErrors, ShapesOfTheBackwardPass) {
-  expect_backward_error([](Call& c) { c.result.out.shape[2] = 2; }, {"out: ", "[2, 4, 2, 6]", "[2, 4, 3, 6]"});
-  expect_backward_error([](Call& c) { c.result.grad_out.shape[1] = 2; },
+  expect_backward_error([](Call& c) { c.input.out.shape[2] = 2; }, {"out: ", "[2, 4, 2, 6]", "[2, 4, 3, 6]"});
+  expect_backward_error([](Call& c) { c.input.grad_out.shape[1] = 2; },
                         {"grad_out: ", "[2, 2, 3, 6]", "[2, 4, 3, 6]"});
-  expect_backward_error([](Call& c) { c.result.lse.shape[1] = 2; }, {"lse: ", "[2, 2, 3]", "[2, 4, 3]"});
-  expect_backward_error([](Call& c) { c.result.grad_lse = c.result.lse, c.result.grad_lse.shape[0] = 1; },
+  expect_backward_error([](Call& c) { c.input.softmax.shape[1] = 2; }, {"softmax: ", "[2, 2, 3, 2]", "[2, 4, 3, 2]"});
+  expect_backward_error([](Call& c) { c.input.grad_lse = c.t.lse.view(), c.input.grad_lse.shape[0] = 1; },
                         {"grad_lse: ", "[1, 4, 3]", "[2, 4, 3]"});
-  expect_backward_error([](Call& c) { c.gradients.q.shape[3] = 7; }, {"gradients.q: ", "[2, 4, 3, 7]", "[2, 4, 3, 8]"});
-  expect_backward_error([](Call& c) { c.gradients.k.shape[2] = 4; }, {"gradients.k: ", "[2, 2, 4, 8]", "[2, 2, 5, 8]"});
-  expect_backward_error([](Call& c) { c.gradients.v.shape[0] = 1; }, {"gradients.v: ", "[1, 2, 5, 6]", "[2, 2, 5, 6]"});
+  expect_backward_error([](Call& c) { c.gradients.q.shape[3] = 7; }, {"grad_q: ", "[2, 4, 3, 7]", "[2, 4, 3, 8]"});
+  expect_backward_error([](Call& c) { c.gradients.k.shape[2] = 4; }, {"grad_k: ", "[2, 2, 4, 8]", "[2, 2, 5, 8]"});
+  expect_backward_error([](Call& c) { c.gradients.v.shape[0] = 1; }, {"grad_v: ", "[1, 2, 5, 6]", "[2, 2, 5, 6]"});
 }
 
 TEST(AttentionErrors, MissingTensors) {
@@ -109,12 +110,12 @@ TEST(AttentionErrors, MissingTensors) {
   expect_both_errors([](Call& c) { c.k.data = nullptr; }, {"k: "});
   expect_both_errors([](Call& c) { c.v.data = nullptr; }, {"v: "});
   expect_forward_error([](Call& c) { c.output.out.data = nullptr; }, {"out: "});
-  expect_backward_error([](Call& c) { c.result.out.data = nullptr; }, {"out: "});
-  expect_backward_error([](Call& c) { c.result.lse.data = nullptr; }, {"lse: "});
-  expect_backward_error([](Call& c) { c.result.grad_out.data = nullptr; }, {"grad_out: "});
-  expect_backward_error([](Call& c) { c.gradients.q.data = nullptr; }, {"gradients.q: "});
-  expect_backward_error([](Call& c) { c.gradients.k.data = nullptr; }, {"gradients.k: "});
-  expect_backward_error([](Call& c) { c.gradients.v.data = nullptr; }, {"gradients.v: "});
+  expect_backward_error([](Call& c) { c.input.out.data = nullptr; }, {"out: "});
+  expect_backward_error([](Call& c) { c.input.softmax.data = nullptr; }, {"softmax: "});
+  expect_backward_error([](Call& c) { c.input.grad_out.data = nullptr; }, {"grad_out: "});
+  expect_backward_error([](Call& c) { c.gradients.q.data = nullptr; }, {"grad_q: "});
+  expect_backward_error([](Call& c) { c.gradients.k.data = nullptr; }, {"grad_k: "});
+  expect_backward_error([](Call& c) { c.gradients.v.data = nullptr; }, {"grad_v: "});
 }
 
 TEST(AttentionErrors, GradientsOfWhatIsNotThere) {
@@ -122,24 +123,25 @@ TEST(AttentionErrors, GradientsOfWhatIsNotThere) {
   static Tensor<float, 3> three({1, 1, 5});
   static Tensor<float, 2> two({4, 3});
   static Tensor<float, 1> one({4});
-  expect_backward_error([](Call& c) { c.gradients.mask = four.view(); }, {"gradients.mask: "});
-  expect_backward_error([](Call& c) { c.gradients.key_bias = three.view(); }, {"gradients.key_bias: "});
-  expect_backward_error([](Call& c) { c.gradients.relative_bias = two.view(); }, {"gradients.relative_bias: "});
-  expect_backward_error([](Call& c) { c.gradients.sinks = one.view(); }, {"gradients.sinks: "});
+  expect_backward_error([](Call& c) { c.gradients.mask = four.view(); }, {"grad_mask: "});
+  expect_backward_error([](Call& c) { c.gradients.key_bias = three.view(); }, {"grad_key_bias: "});
+  expect_backward_error([](Call& c) { c.gradients.relative_bias = two.view(); }, {"grad_relative_bias: "});
+  expect_backward_error([](Call& c) { c.gradients.alibi_slopes = one.view(); }, {"grad_alibi_slopes: "});
+  expect_backward_error([](Call& c) { c.gradients.sinks = one.view(); }, {"grad_sinks: "});
   static const float sinks[4] = {};
   static const Tensor<float, 4> mask({1, 1, 3, 5});
   static const Tensor<float, 3> bias({2, 2, 5});
   static const Tensor<float, 2> table({4, 7});
   expect_backward_error([](Call& c) { c.options.mask = mask.view(), c.gradients.mask = four.view(); },
-                        {"gradients.mask: ", "[1, 1, 1, 1]", "[1, 1, 3, 5]"});
+                        {"grad_mask: ", "[1, 1, 1, 1]", "[1, 1, 3, 5]"});
   expect_backward_error([](Call& c) { c.options.key_bias = bias.view(), c.gradients.key_bias = three.view(); },
-                        {"gradients.key_bias: ", "[1, 1, 5]", "[2, 2, 5]"});
+                        {"grad_key_bias: ", "[1, 1, 5]", "[2, 2, 5]"});
   expect_backward_error(
       [](Call& c) { c.options.relative_bias.emplace(table.view(), 0), c.gradients.relative_bias = two.view(); },
-      {"gradients.relative_bias: ", "[4, 3]", "[4, 7]"});
+      {"grad_relative_bias: ", "[4, 3]", "[4, 7]"});
   expect_backward_error(
       [](Call& c) { c.options.sinks = sinks, c.gradients.sinks = one.view(), c.gradients.sinks.shape[0] = 2; },
-      {"gradients.sinks: ", "[2]", "[4]"});
+      {"grad_sinks: ", "[2]", "[4]"});
 }
 
 TEST(AttentionErrors, SharedMemory) {
@@ -147,20 +149,20 @@ TEST(AttentionErrors, SharedMemory) {
   expect_forward_error([](Call& c) { c.output.out.strides[2] = 0; }, {"out: ", "stride 0"});
   expect_forward_error([](Call& c) { c.output.lse.strides[1] = 0; }, {"lse: ", "stride 0"});
   expect_forward_error([](Call& c) { c.output.weights.strides[1] = 0; }, {"weights: ", "stride 0"});
-  expect_backward_error([](Call& c) { c.gradients.k.strides[1] = 0; }, {"gradients.k: ", "stride 0"});
+  expect_backward_error([](Call& c) { c.gradients.k.strides[1] = 0; }, {"grad_k: ", "stride 0"});
   expect_forward_error([](Call& c) { c.output.out.data = c.t.q.data(); }, {"out: ", "overlap", "q"});
   expect_forward_error([](Call& c) { c.v.data = c.t.out.data(); }, {"out: ", "overlap", "v"});
   expect_forward_error([](Call& c) { c.output.weights.data = c.t.k.data(); }, {"weights: ", "overlap", "k"});
   expect_forward_error([](Call& c) { c.output.lse.data = c.t.out.data() + 1; }, {"lse", "overlap", "out"});
-  expect_backward_error([](Call& c) { c.gradients.q.data = c.t.q.data(); }, {"gradients.q: ", "overlap"});
-  expect_backward_error([](Call& c) { c.gradients.v.data = c.t.k.data() + 5; }, {"gradients.v: ", "overlap", "k"});
+  expect_backward_error([](Call& c) { c.gradients.q.data = c.t.q.data(); }, {"grad_q: ", "overlap"});
+  expect_backward_error([](Call& c) { c.gradients.v.data = c.t.k.data() + 5; }, {"grad_v: ", "overlap", "k"});
   expect_backward_error(
       [](Call& c) {
         c.gradients.k = c.gradients.q.slice(1, 0, 2).slice(2, 0, 3), c.k = c.k.slice(2, 0, 3), c.v = c.v.slice(2, 0, 3),
         c.gradients.v = c.gradients.v.slice(2, 0, 3);
       },
-      {"gradients.", "overlap"});
-  expect_backward_error([](Call& c) { c.result.lse.data = c.t.grad_q.data(); }, {"gradients.q: ", "overlap", "lse"});
+      {"grad_", "overlap"});
+  expect_backward_error([](Call& c) { c.input.softmax.data = c.t.grad_q.data(); }, {"grad_q: ", "overlap", "softmax"});
 }
 
 // Rows of the one begin in the gap after rows of the other, and reach into its next rows.
@@ -194,7 +196,7 @@ TEST(AttentionErrors, RaggedBatches) {
                             other_end[] = {0, 1, 4}, first[] = {1, 2, 3}, more[] = {0, 1, 2, 5}, one[] = {0};
   const auto ragged = [](Call& c, std::span<const std::int64_t> q, std::span<const std::int64_t> k) {
     c.q = c.q.slice(0, 0, 1), c.k = c.k.slice(0, 0, 1), c.v = c.v.slice(0, 0, 1);
-    c.output = {c.output.out.slice(0, 0, 1), c.output.lse.slice(0, 0, 1), c.output.weights.slice(0, 0, 1)};
+    c.output = {c.output.out.slice(0, 0, 1), c.output.lse.slice(0, 0, 1), {}, c.output.weights.slice(0, 0, 1)};
     c.options.query_starts = q;
     c.options.key_starts = k;
   };
@@ -215,7 +217,7 @@ TEST(AttentionErrors, RaggedBatches) {
 
 TEST(AttentionErrors, Numbers) {
   for (const double rate : {-0.1, 1.0, 1.5, static_cast<double>(NAN)})
-    expect_both_errors([=](Call& c) { c.options.dropout.rate = rate; }, {"dropout: "});
+    expect_both_errors([=](Call& c) { c.options.dropout = rate; }, {"dropout: "});
   for (const double cap : {-1.0, 1e-40, 1e38, static_cast<double>(NAN), static_cast<double>(INFINITY)})
     expect_both_errors([=](Call& c) { c.options.softcap = cap; }, {"softcap: "});
   for (const double scale : {1e38, -1e38, static_cast<double>(NAN), static_cast<double>(INFINITY)})
@@ -223,6 +225,11 @@ TEST(AttentionErrors, Numbers) {
   expect_both_errors([](Call& c) { c.options.scale = 1e20, c.options.softcap = 1e-20; }, {"softcap: 1e-20", "1e+20"});
   static const float sinks[3] = {};
   expect_both_errors([](Call& c) { c.options.sinks = sinks; }, {"sinks: ", "3", "4"});
+  expect_both_errors([](Call& c) { c.options.alibi_slopes = sinks; }, {"alibi_slopes: ", "3", "4"});
+  static const Tensor<float, 2> table({4, 9});
+  static const float slopes[4] = {};
+  expect_both_errors([](Call& c) { c.options.alibi_slopes = slopes, c.options.relative_bias.emplace(table.view(), 0); },
+                     {"alibi_slopes: ", "relative_bias"});
 }
 
 TEST(AttentionErrors, Masks) {
@@ -230,12 +237,12 @@ TEST(AttentionErrors, Masks) {
   static const Tensor<bool, 4> visible({1, 1, 3, 5}), short_visible({1, 1, 2, 5});
   expect_both_errors([](Call& c) { c.options.mask = wrong.view(); }, {"mask: ", "[2, 2, 3, 5]", "[2, 4, 3, 5]"});
   expect_both_errors([](Call& c) { c.options.mask = long_mask.view(); }, {"mask: ", "[1, 1, 3, 6]"});
-  expect_both_errors([](Call& c) { c.options.mask = mask.view().transposed(0, 0), c.options.mask.strides[3] = 2; },
+  expect_both_errors([](Call& c) { c.options.mask = mask.view(), c.options.mask.added.strides[3] = 2; },
                      {"mask: ", "stride 2"});
-  expect_both_errors([](Call& c) { c.options.visible = short_visible.view(); },
-                     {"visible: ", "[1, 1, 2, 5]", "[2, 4, 3, 5]"});
-  expect_both_errors([](Call& c) { c.options.visible = visible.view(), c.options.visible.strides[3] = 3; },
-                     {"visible: ", "stride 3"});
+  expect_both_errors([](Call& c) { c.options.mask = short_visible.view(); },
+                     {"mask: ", "[1, 1, 2, 5]", "[2, 4, 3, 5]"});
+  expect_both_errors([](Call& c) { c.options.mask = visible.view(), c.options.mask.visible.strides[3] = 3; },
+                     {"mask: ", "stride 3"});
 }
 
 TEST(AttentionErrors, Biases) {
@@ -259,18 +266,18 @@ TEST(AttentionErrors, Rotation) {
       wide({1, 5, 5}), batches({3, 5, 4}), narrow({1, 5, 3});
   const auto rotary = [](const Tensor<float, 3>& t) { return RotaryView(t.view(), t.view(), Pairing::half); };
   Call legal;
-  legal.options.rotate_q = rotary(good_q);
-  legal.options.rotate_k = rotary(good_k);
+  legal.options.q_rotary = rotary(good_q);
+  legal.options.k_rotary = rotary(good_k);
   legal.forward();
-  expect_both_errors([&](Call& c) { c.options.rotate_q = rotary(short_q); }, {"rotate_q: ", "[1, 2, 4]", "3"});
-  expect_both_errors([&](Call& c) { c.options.rotate_k = rotary(short_k); }, {"rotate_k: ", "[1, 4, 4]", "5"});
-  expect_both_errors([&](Call& c) { c.options.rotate_q = rotary(wide); }, {"rotate_q: ", "10", "8"});
-  expect_both_errors([&](Call& c) { c.options.rotate_k = rotary(wide); }, {"rotate_k: ", "10", "8"});
-  expect_both_errors([&](Call& c) { c.options.rotate_q = rotary(batches); }, {"rotate_q: ", "3", "2"});
-  expect_both_errors([&](Call& c) { c.options.rotate_k = RotaryView(good_k.view(), narrow.view(), Pairing::half); },
-                     {"rotate_k: ", "[1, 5, 4]", "[1, 5, 3]"});
-  expect_both_errors([&](Call& c) { c.options.rotate_k = rotary(good_k), c.options.rotate_k->sin.strides[2] = 2; },
-                     {"rotate_k: ", "stride"});
+  expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(short_q); }, {"q_rotary: ", "[1, 2, 4]", "3"});
+  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(short_k); }, {"k_rotary: ", "[1, 4, 4]", "5"});
+  expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(wide); }, {"q_rotary: ", "10", "8"});
+  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(wide); }, {"k_rotary: ", "10", "8"});
+  expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(batches); }, {"q_rotary: ", "3", "2"});
+  expect_both_errors([&](Call& c) { c.options.k_rotary = RotaryView(good_k.view(), narrow.view(), Pairing::half); },
+                     {"k_rotary: ", "[1, 5, 4]", "[1, 5, 3]"});
+  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(good_k), c.options.k_rotary->sin.strides[2] = 2; },
+                     {"k_rotary: ", "stride"});
 }
 
 }  // namespace

@@ -17,42 +17,50 @@ template <class T>
 struct Outputs {
   Guarded<T, 4> out;
   Guarded<float, 3> lse;
-  Guarded<float, 4> weights;
+  Guarded<float, 4> softmax, weights;
 
   explicit Outputs(const Case& c)
       : out({c.batch, c.heads, c.queries, c.value_width}, c.layout),
         lse({c.batch, c.heads, c.queries}, c.lse_layout),
+        softmax({c.batch, c.heads, c.queries, 2}, c.lse_layout),
         weights({c.batch, c.heads, c.queries, c.keys}, c.layout) {}
 
   void run(const Case& c, const Inputs<T>& inputs) {
     out.reset();
     lse.reset();
+    softmax.reset();
     weights.reset();
-    AttentionOutput<T> output{.out = out.view};
+    AttentionOutput<T> output{.out = out.view, .softmax = softmax.view};
     if (c.lse) output.lse = lse.view;
     if (c.weights) output.weights = weights.view;
     attention_forward(inputs.q.view, inputs.k.view, inputs.v.view, output, inputs.options);
   }
   bool same_bits(const Outputs& other) const {
-    return out.same_bits(other.out) && lse.same_bits(other.lse) && weights.same_bits(other.weights);
+    return out.same_bits(other.out) && lse.same_bits(other.lse) && softmax.same_bits(other.softmax) &&
+           weights.same_bits(other.weights);
   }
 };
 
 // What the backward pass is given of the forward pass: the exact result, rounded to storage. The references read the
 // same `out`. So its rounding to 16 bits, which shifts grad_out . out and with it the gradients, is no error of the
-// backward pass, and neither is what the forward kernel did. lse is different: the references compute their weights
-// from the scores, so what a rounded log-sum-exp does to the weights is an error of the kernel.
+// backward pass, and neither is what the forward kernel did. The softmax is different: the references compute their
+// weights from the scores, so what its rounding does to the weights is an error of the kernel.
 template <class T>
 struct Stored {
   Guarded<T, 4> out;
-  Guarded<float, 3> lse;
+  Guarded<float, 4> softmax;
 
   Stored(const Case& c, const reference::Result<reference::Sized>& exact)
-      : out({c.batch, c.heads, c.queries, c.value_width}, c.layout), lse({c.batch, c.heads, c.queries}, c.lse_layout) {
+      : out({c.batch, c.heads, c.queries, c.value_width}, c.layout),
+        softmax({c.batch, c.heads, c.queries, 2}, c.lse_layout) {
     std::size_t i = 0;
     out.for_each([&](T& element) { element = T(static_cast<float>(exact.out.values[i++].value)); });
     i = 0;
-    lse.for_each([&](float& element) { element = static_cast<float>(exact.lse.values[i++].value); });
+    softmax.for_each([&](float& element) {
+      const double lse = exact.lse.values[i / 2].value / std::log(2.0), largest = static_cast<float>(lse);
+      const bool empty = std::isinf(lse);
+      element = static_cast<float>(i++ % 2 == 0 ? lse : empty ? 0 : std::exp2(lse - largest));
+    });
   }
 };
 
@@ -62,15 +70,16 @@ struct Gradients {
   Guarded<float, 4> mask;
   Guarded<float, 3> key_bias;
   Guarded<float, 2> relative_bias;
-  Guarded<float, 1> sinks;
+  Guarded<float, 1> alibi_slopes, sinks;
 
   Gradients(const Case& c, const AttentionOptions& options)
       : q({c.batch, c.heads, c.queries, c.width}, c.layout),
         k({c.batch, c.groups, c.keys, c.width}, c.layout),
         v({c.batch, c.groups, c.keys, c.value_width}, c.layout),
-        mask(options.mask.shape, {.gap = c.layout.gap}),
+        mask(options.mask.added.shape, {.gap = c.layout.gap}),
         key_bias(options.key_bias.shape, {.gap = c.layout.gap}),
         relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
+        alibi_slopes({c.heads}),
         sinks({c.heads}) {}
 
   void run(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
@@ -80,20 +89,23 @@ struct Gradients {
     mask.reset();
     key_bias.reset();
     relative_bias.reset();
+    alibi_slopes.reset();
     sinks.reset();
-    AttentionResult<T> result{.out = stored.out.view, .lse = stored.lse.view, .grad_out = inputs.grad_out.view};
-    if (c.grad_lse) result.grad_lse = inputs.grad_lse.view;
+    AttentionBackwardInput<T> input{
+        .out = stored.out.view, .softmax = stored.softmax.view, .grad_out = inputs.grad_out.view};
+    if (c.grad_lse) input.grad_lse = inputs.grad_lse.view;
     AttentionGradients<T> gradients{.q = q.view, .k = k.view, .v = v.view};
     if (c.mask) gradients.mask = mask.view;
     if (c.key_bias) gradients.key_bias = key_bias.view;
     if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
+    if (c.alibi) gradients.alibi_slopes = alibi_slopes.view;
     if (c.sinks) gradients.sinks = sinks.view;
-    attention_backward(inputs.q.view, inputs.k.view, inputs.v.view, result, gradients, inputs.options);
+    attention_backward(inputs.q.view, inputs.k.view, inputs.v.view, input, gradients, inputs.options);
   }
   bool same_bits(const Gradients& other) const {
     return q.same_bits(other.q) && k.same_bits(other.k) && v.same_bits(other.v) && mask.same_bits(other.mask) &&
            key_bias.same_bits(other.key_bias) && relative_bias.same_bits(other.relative_bias) &&
-           sinks.same_bits(other.sinks);
+           alibi_slopes.same_bits(other.alibi_slopes) && sinks.same_bits(other.sinks);
   }
 };
 
@@ -123,6 +135,22 @@ struct ExpectedForward {
     if (!c.weights) outputs.weights.expect_guards("weights");
     expect_exact_zeros("out", outputs.out, out);
     if (c.weights) expect_exact_zeros("weights", outputs.weights, weights);
+    check_softmax(outputs);
+  }
+
+ private:
+  // The largest score and the sum make up the log-sum-exp.
+  void check_softmax(const Outputs<T>& outputs) const {
+    Guarded<float, 3> found(exact.lse.shape, {});
+    std::vector<float> values;
+    outputs.softmax.expect_guards("softmax");
+    outputs.softmax.for_each([&](float x) { values.push_back(x); });
+    std::size_t i = 0;
+    found.for_each([&](float& x) {
+      x = static_cast<float>(std::log(2.0) * (values[i] + std::log2(static_cast<double>(values[i + 1]))));
+      i += 2;
+    });
+    expect_obeys_error_rule("softmax", found, lse);
   }
 };
 
@@ -132,7 +160,7 @@ struct ExpectedBackward {
   Expected<4> q, k, v, mask;
   Expected<3> key_bias;
   Expected<2> relative_bias;
-  Expected<1> sinks;
+  Expected<1> alibi_slopes, sinks;
 
   ExpectedBackward(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
     const reference::Gradients<Sized> exact =
@@ -145,6 +173,7 @@ struct ExpectedBackward {
     if (c.mask) mask = {*exact.mask, *plain.mask};
     if (c.key_bias) key_bias = {*exact.key_bias, *plain.key_bias};
     if (c.bias_span > 0) relative_bias = {*exact.relative_bias, *plain.relative_bias};
+    if (c.alibi) alibi_slopes = {*exact.alibi_slopes, *plain.alibi_slopes};
     if (c.sinks) sinks = {*exact.sinks, *plain.sinks};
   }
 
@@ -156,6 +185,7 @@ struct ExpectedBackward {
     if (c.mask) expect_obeys_error_rule("gradients.mask", gradients.mask, mask);
     if (c.key_bias) expect_obeys_error_rule("gradients.key_bias", gradients.key_bias, key_bias);
     if (c.bias_span > 0) expect_obeys_error_rule("gradients.relative_bias", gradients.relative_bias, relative_bias);
+    if (c.alibi) expect_obeys_error_rule("gradients.alibi_slopes", gradients.alibi_slopes, alibi_slopes);
     if (c.sinks) expect_obeys_error_rule("gradients.sinks", gradients.sinks, sinks);
   }
 

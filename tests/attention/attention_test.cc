@@ -42,8 +42,8 @@ TEST(Attention, WithoutVisibleKeysTheResultIsZero) {
   std::fill(mask.begin(), mask.end(), -kInfinity);
   const AttentionOptions cases[] = {{.key_lengths = lengths},
                                     {.query_offsets = offsets, .causal = true},
-                                    {.window = Window(0)},
-                                    {.visible = hidden.view()},
+                                    {.window = Window(0, 0)},
+                                    {.mask = hidden.view()},
                                     {.mask = mask.view()}};
   on_every_target([&] {
     for (AttentionOptions options : cases) {
@@ -113,8 +113,8 @@ TEST(Attention, NanBeyondKeyLengthsDoesNotLeak) {
 TEST(Attention, NanInTheFutureDoesNotLeak) {
   const std::int64_t offsets[] = {20};
   expect_does_not_leak({.query_offsets = offsets, .causal = true}, 57, 82);
-  expect_does_not_leak({.query_offsets = offsets, .window = Window(5)}, 62, 82);
-  expect_does_not_leak({.query_offsets = offsets, .window = Window(5)}, 0, 15);
+  expect_does_not_leak({.query_offsets = offsets, .window = Window(5, 5)}, 62, 82);
+  expect_does_not_leak({.query_offsets = offsets, .window = Window(5, 5)}, 0, 15);
 }
 
 TEST(Attention, NanUnderAMaskDoesNotLeak) {
@@ -128,7 +128,7 @@ TEST(Attention, NanUnderAMaskDoesNotLeak) {
     for (std::int64_t i = 0; i < 37; i++) mask(0, 0, i, j) = -kInfinity;
     bias(0, 0, j) = bias(0, 1, j) = -kInfinity;
   }
-  expect_does_not_leak({.visible = std::as_const(visible).view()}, 30, 41);
+  expect_does_not_leak({.mask = std::as_const(visible).view()}, 30, 41);
   expect_does_not_leak({.mask = std::as_const(mask).view()}, 30, 41);
   expect_does_not_leak({.key_bias = std::as_const(bias).view()}, 30, 41);
 }
@@ -261,7 +261,7 @@ TEST(Attention, WindowsCountAsDocumented) {
     EXPECT_EQ(seen(t, 20), 6);  // itself and 5 before
     EXPECT_GT(t.weights(0, 0, 20, 15), 0);
     EXPECT_EQ(t.weights(0, 0, 20, 14), 0);
-    t.forward({.window = Window(6)});
+    t.forward({.window = Window(6, 6)});
     EXPECT_EQ(seen(t, 20), 11);
     t.forward({.window = Window(3, 1)});
     EXPECT_EQ(seen(t, 20), 3);
@@ -292,8 +292,8 @@ TEST(Attention, DropoutDropsTheRateAndScalesTheRest) {
   on_every_target([&] {
     Tensors plain(sizes), dropped(sizes), other(sizes);
     plain.forward();
-    dropped.forward({.dropout = {0.3, 11}});
-    other.forward({.dropout = {0.3, 12}});
+    dropped.forward({.dropout = 0.3, .seed = 11});
+    other.forward({.dropout = 0.3, .seed = 12});
     std::int64_t zeros = 0, both = 0;
     for (std::int64_t i = 0; i < plain.weights.size(); i++) {
       zeros += dropped.weights.data()[i] == 0;
@@ -413,7 +413,7 @@ TEST(Attention, PackedQueriesKeysAndValues) {
     copy(apart.k.view(), slice(packed, 1));
     copy(apart.v.view(), slice(packed, 2));
     const TensorView<const float, 4> q = slice(packed, 0), k = slice(packed, 1), v = slice(packed, 2);
-    attention_forward(q, k, v, {together.out.view(), together.lse.view(), {}}, {.causal = true});
+    attention_forward(q, k, v, {together.out.view(), together.lse.view(), together.softmax.view()}, {.causal = true});
     expect_near(apart.out, together.out, 1e-6f);
     attention_backward(q, k, v, together.result(),
                        {.q = slice(gradient, 0), .k = slice(gradient, 1), .v = slice(gradient, 2)}, {.causal = true});

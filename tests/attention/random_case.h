@@ -53,9 +53,11 @@ struct Case {
   bool mask_has_infinities = false, mask_is_expanded = false;  // expanded: its full shape, with strides of 0
   std::optional<Shape<3>> key_bias;
   std::int64_t bias_span = 0, first_distance = 0;  // span 0: no relative bias
-  RotaryCase rotate_q, rotate_k;
+  RotaryCase q_rotary, k_rotary;
   bool sinks = false, lse = true, weights = false, grad_lse = false;
-  Dropout dropout;
+  double dropout = 0;
+  std::uint64_t dropout_seed = 0;
+  bool alibi = false;
 
   std::int64_t work() const { return batch * heads * queries * keys * std::max(width, value_width); }
   std::int64_t sequences() const {
@@ -90,10 +92,11 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   if (c.mask && c.mask_is_expanded) out << " expanded";
   if (c.key_bias) out << " key_bias " << shape_text(*c.key_bias);
   if (c.bias_span > 0) out << " relative_bias span " << c.bias_span << " from " << c.first_distance;
-  if (c.rotate_q.pairs > 0) out << " rotate_q " << c.rotate_q;
-  if (c.rotate_k.pairs > 0) out << " rotate_k " << c.rotate_k;
+  if (c.q_rotary.pairs > 0) out << " q_rotary " << c.q_rotary;
+  if (c.k_rotary.pairs > 0) out << " k_rotary " << c.k_rotary;
   if (c.sinks) out << " sinks";
-  if (c.dropout.rate > 0) out << " dropout " << c.dropout.rate << " seed " << c.dropout.seed;
+  if (c.alibi) out << " alibi_slopes";
+  if (c.dropout > 0) out << " dropout " << c.dropout << " seed " << c.dropout_seed;
   return out << (c.lse ? " lse" : "") << (c.weights ? " weights" : "") << (c.grad_lse ? " grad_lse" : "");
 }
 
@@ -150,7 +153,7 @@ inline std::int64_t keys_of(const Case& c, std::int64_t s) {
 
 inline void draw_positions(Draw& draw, Case& c) {
   c.causal = draw.chance(35);
-  if (draw.chance(12)) c.window = Window(draw.between(0, 40));
+  if (draw.chance(12)) c.window.left = c.window.right = draw.between(0, 40);
   if (draw.chance(8)) c.window.left = draw.between(0, 200);
   if (draw.chance(8)) c.window.right = draw.between(0, 200);
   const auto offset = [&] { return draw.between(-5, c.keys + 5); };
@@ -175,6 +178,7 @@ inline void draw_masks(Draw& draw, Case& c) {
     c.bias_span = draw.pick<std::int64_t>({1, 2, 9, 64, 129, 300});
     c.first_distance = draw.between(-c.keys - 3, 3);
   }
+  c.alibi = c.bias_span == 0 && draw.chance(12);
 }
 
 inline void draw_rotation(Draw& draw, Case& c) {
@@ -183,10 +187,10 @@ inline void draw_rotation(Draw& draw, Case& c) {
     return RotaryCase{pairs, draw.pick({Pairing::half, Pairing::adjacent}), draw.chance(50) ? c.batch : 1};
   };
   if (c.width < 2 || !draw.chance(35)) return;
-  c.rotate_q = c.rotate_k = rotary();
-  if (draw.chance(15)) c.rotate_k = rotary();
-  if (draw.chance(10)) c.rotate_q.pairs = 0;
-  if (draw.chance(10)) c.rotate_k.pairs = 0;
+  c.q_rotary = c.k_rotary = rotary();
+  if (draw.chance(15)) c.k_rotary = rotary();
+  if (draw.chance(10)) c.q_rotary.pairs = 0;
+  if (draw.chance(10)) c.k_rotary.pairs = 0;
 }
 
 // Most cases are small, so that there can be many; one in fifty is large enough for several tiles and tasks.
@@ -206,7 +210,10 @@ inline Case random_case(std::uint32_t seed, std::int64_t most_work = 200'000) {
   draw_masks(draw, c);
   draw_rotation(draw, c);
   c.sinks = draw.chance(15);
-  if (draw.chance(15)) c.dropout = {draw.pick({0.1, 0.25, 0.5, 0.9}), static_cast<std::uint64_t>(draw.below(1 << 30))};
+  if (draw.chance(15)) {
+    c.dropout = draw.pick({0.1, 0.25, 0.5, 0.9});
+    c.dropout_seed = static_cast<std::uint64_t>(draw.below(1 << 30));
+  }
   c.lse = draw.chance(80);
   c.weights = draw.chance(40);
   c.grad_lse = draw.chance(25);
@@ -221,7 +228,7 @@ struct Inputs {
   Guarded<float, 4> mask;
   Guarded<bool, 4> visible;
   Guarded<float, 2> relative_bias;
-  std::vector<float> sinks;
+  std::vector<float> alibi_slopes, sinks;
   AttentionOptions options;
 
   explicit Inputs(const Case& c) : random_(c.seed, 1) {
@@ -244,10 +251,11 @@ struct Inputs {
     options.query_starts = c.query_starts;
     options.key_starts = c.key_starts;
     options.dropout = c.dropout;
+    options.seed = c.dropout_seed;
     make_masks(c);
     make_biases(c);
-    options.rotate_q = make_rotation(c.rotate_q, c.queries, c.layout.gap, cos_q, sin_q);
-    options.rotate_k = make_rotation(c.rotate_k, c.keys, c.layout.gap, cos_k, sin_k);
+    options.q_rotary = make_rotation(c.q_rotary, c.queries, c.layout.gap, cos_q, sin_q);
+    options.k_rotary = make_rotation(c.k_rotary, c.keys, c.layout.gap, cos_k, sin_k);
   }
   Inputs(const Inputs&) = delete;
   Inputs& operator=(const Inputs&) = delete;
@@ -262,7 +270,7 @@ struct Inputs {
     if (c.visible) {
       visible = Guarded<bool, 4>(*c.visible, {.gap = c.layout.gap});
       visible.for_each([&](bool& element) { element = random_.uniform(next_++) < 0.7f; });
-      options.visible = visible.view;
+      options.mask.visible = visible.view;
     }
     if (!c.mask) return;
     mask = Guarded<float, 4>(*c.mask, {.gap = c.layout.gap});
@@ -271,13 +279,13 @@ struct Inputs {
       mask.for_each([&](float& element) {
         if (random_.uniform(next_++) < 0.3f) element = -std::numeric_limits<float>::infinity();
       });
-    options.mask = mask.view;
+    options.mask.added = mask.view;
     if (!c.mask_is_expanded) return;
     const Shape<4> full{c.batch, c.heads, c.queries, c.keys};
     for (std::size_t i = 0; i < 3; i++)
       if (mask.view.shape[i] == 1) {
-        options.mask.shape[i] = full[i];
-        options.mask.strides[i] = 0;
+        options.mask.added.shape[i] = full[i];
+        options.mask.added.strides[i] = 0;
       }
   }
 
@@ -294,6 +302,10 @@ struct Inputs {
       relative_bias = Guarded<float, 2>({c.heads, c.bias_span}, {.gap = c.layout.gap});
       fill(relative_bias, 1);
       options.relative_bias = RelativeBiasView(relative_bias.view, c.first_distance);
+    }
+    if (c.alibi) {
+      for (std::int64_t h = 0; h < c.heads; h++) alibi_slopes.push_back(random_.uniform(next_++));
+      options.alibi_slopes = alibi_slopes;
     }
     if (!c.sinks) return;
     for (std::int64_t h = 0; h < c.heads; h++) sinks.push_back(2 * random_.normal(next_++));

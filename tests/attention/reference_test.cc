@@ -55,6 +55,8 @@ void expect_backward_is_derivative(const Case& c) {
   if (p.key_bias) expect_is_derivative("key_bias", p, given, p.key_bias->values, gradients.key_bias->values);
   if (p.relative_bias)
     expect_is_derivative("relative_bias", p, given, p.relative_bias->values, gradients.relative_bias->values);
+  if (p.alibi_slopes)
+    expect_is_derivative("alibi_slopes", p, given, p.alibi_slopes->values, gradients.alibi_slopes->values);
   if (p.sinks) expect_is_derivative("sinks", p, given, p.sinks->values, gradients.sinks->values);
 }
 
@@ -84,7 +86,7 @@ Case small_case(std::uint32_t seed) {
   draw_masks(draw, c);
   draw_rotation(draw, c);
   c.sinks = draw.chance(40);
-  if (draw.chance(40)) c.dropout = {0.3, seed};
+  if (draw.chance(40)) c.dropout = 0.3, c.dropout_seed = seed;
   c.grad_lse = draw.chance(50);
   return c;
 }

@@ -68,11 +68,11 @@ void expect_same(const AttentionOptions& options, const AttentionOptions& expect
 
 TEST(Temporaries, RotationsOfOptionsAreOwned) {
   const AnyRotaryTable kept = table();
-  const AttentionOptions options{.causal = true, .rotate_q = table(), .rotate_k = table()};
-  expect_same(options, {.causal = true, .rotate_q = kept, .rotate_k = kept});
+  const AttentionOptions options{.causal = true, .q_rotary = table(), .k_rotary = table()};
+  expect_same(options, {.causal = true, .q_rotary = kept, .k_rotary = kept});
 
-  const AttentionOptions typed{.rotate_q = half_table({.head_dim = kWidth}, consecutive_positions(kTokens))};
-  expect_same(typed, {.rotate_q = kept});
+  const AttentionOptions typed{.q_rotary = half_table({.head_dim = kWidth}, consecutive_positions(kTokens))};
+  expect_same(typed, {.q_rotary = kept});
 }
 
 TEST(Temporaries, BiasesMasksAndListsOfOptionsAreOwned) {
@@ -83,27 +83,27 @@ TEST(Temporaries, BiasesMasksAndListsOfOptionsAreOwned) {
   const Tensor<float, 1> kept_sinks = sinks();
   const std::vector<std::int64_t> kept_lengths = lengths();
   const AttentionOptions options{.key_lengths = lengths(),
-                                 .visible = visible(),
                                  .mask = mask(),
                                  .key_bias = key_bias(),
                                  .relative_bias = bias(),
                                  .sinks = sinks()};
   expect_same(options, {.key_lengths = kept_lengths,
-                        .visible = kept_visible,
                         .mask = kept_mask,
                         .key_bias = kept_key_bias,
                         .relative_bias = kept_bias,
                         .sinks = kept_sinks});
+  const AttentionOptions hidden{.mask = visible(), .alibi_slopes = sinks()};
+  expect_same(hidden, {.mask = kept_visible, .alibi_slopes = kept_sinks});
 }
 
 TEST(Temporaries, CopiesOfOptionsShareWhatIsOwned) {
   const AnyRotaryTable kept = table();
   AttentionOptions copy;
   {
-    AttentionOptions options{.rotate_q = table()};
+    AttentionOptions options{.q_rotary = table()};
     copy = std::move(options);
   }
-  expect_same(copy, {.rotate_q = kept});
+  expect_same(copy, {.q_rotary = kept});
 }
 
 TEST(Temporaries, TablesOfAPlanThatIsGoneAreOwned) {
@@ -113,8 +113,8 @@ TEST(Temporaries, TablesOfAPlanThatIsGoneAreOwned) {
   };
   const PositionPlan alibi = plan(AlibiConfig{}), rope = plan(RopeConfig{.head_dim = kWidth});
   const AttentionOptions options{.relative_bias = plan(AlibiConfig{}).bias,
-                                 .rotate_q = plan(RopeConfig{.head_dim = kWidth}).rotate_q};
-  expect_same(options, {.relative_bias = alibi.bias, .rotate_q = rope.rotate_q});
+                                 .q_rotary = plan(RopeConfig{.head_dim = kWidth}).rotate_q};
+  expect_same(options, {.relative_bias = alibi.bias, .q_rotary = rope.rotate_q});
 }
 
 TEST(Temporaries, AsArguments) {

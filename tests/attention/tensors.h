@@ -17,7 +17,7 @@ struct Sizes {
 };
 
 struct Tensors {
-  Tensor<float, 4> q, k, v, out, weights, grad_out, grad_q, grad_k, grad_v;
+  Tensor<float, 4> q, k, v, out, softmax, weights, grad_out, grad_q, grad_k, grad_v;
   Tensor<float, 3> lse;
 
   explicit Tensors(const Sizes& s)
@@ -25,6 +25,7 @@ struct Tensors {
         k({s.batch, s.groups, s.keys, s.width}),
         v({s.batch, s.groups, s.keys, s.value_width}),
         out({s.batch, s.heads, s.queries, s.value_width}),
+        softmax({s.batch, s.heads, s.queries, 2}),
         weights({s.batch, s.heads, s.queries, s.keys}),
         grad_out(out.shape()),
         grad_q(q.shape()),
@@ -38,9 +39,9 @@ struct Tensors {
   }
 
   void forward(const AttentionOptions& options = {}) {
-    for (Tensor<float, 4>* tensor : {&out, &weights}) std::fill(tensor->begin(), tensor->end(), NAN);
+    for (Tensor<float, 4>* tensor : {&out, &softmax, &weights}) std::fill(tensor->begin(), tensor->end(), NAN);
     std::fill(lse.begin(), lse.end(), NAN);
-    attention_forward(q.view(), k.view(), v.view(), {out.view(), lse.view(), weights.view()}, options);
+    attention_forward(q.view(), k.view(), v.view(), {out.view(), lse.view(), softmax.view(), weights.view()}, options);
   }
   void backward(const AttentionOptions& options = {}) {
     for (Tensor<float, 4>* tensor : {&grad_q, &grad_k, &grad_v}) std::fill(tensor->begin(), tensor->end(), NAN);
@@ -51,7 +52,7 @@ struct Tensors {
     forward(options);
     backward(options);
   }
-  AttentionResult<float> result() const { return {out.view(), lse.view(), grad_out.view(), {}}; }
+  AttentionBackwardInput<float> result() const { return {out.view(), softmax.view(), grad_out.view(), {}}; }
 
   // Keys first .. last of every head and sequence, and their values.
   void set_keys(std::int64_t first, std::int64_t last, float value) {

@@ -7,6 +7,8 @@
 //   2          q~ and k~ themselves are rounded: 2 |q - k| (|q~| + |k~|)
 //   6          2t log2(e) times q~; the key bias, log2(e) and their product; the log-sum-exp in base 2 and the natural
 //
+//   8 t (|q_sigma| + |k_sigma|)^2 / M   sigma = exp(log_sigma / 2) is right to 2 ulp, 4 units: 2 |q - k| times it
+//
 // Where distances are small beside the biases, it is these that are rounded: 2^-24 of their sizes when they are added
 // to the rest, multiplied by log2(e), which is rounded too, and in the log-sum-exp, in base 2 and the natural: 5.
 #pragma once
@@ -21,14 +23,13 @@ namespace phasor {
 
 // Both streams of x side by side, the means rotated, less the mean key of the batch entry and key head.
 struct Centred {
+  reference::Gaussians<double> of_q, of_k;
   reference::Array<double, 4> q, k;
 
-  explicit Centred(const reference::W2Problem<double>& w) {
-    Rows turned_q = w.means.q, turned_k = w.means.k;
-    rotate(turned_q, w.means.rotate_q, false);
-    rotate(turned_k, w.means.rotate_k, false);
-    q = joined(turned_q, w.q_spread);
-    k = joined(turned_k, w.k_spread);
+  explicit Centred(const reference::W2Problem<double>& w)
+      : of_q(w.means.q, w.means.q_rotary, w.q_log_sigma), of_k(w.means.k, w.means.k_rotary, w.k_log_sigma) {
+    q = joined(of_q.mu, of_q.sigma);
+    k = joined(of_k.mu, of_k.sigma);
     const std::int64_t group = w.means.heads() / k.shape[1];
     for (std::int64_t b = 0; b < k.shape[0]; b++)
       for (std::int64_t g = 0; g < k.shape[1]; g++)
@@ -44,8 +45,11 @@ struct Centred {
   double score_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
                      std::int64_t j) const {
     const double t = std::fabs(w.means.scale) / (std::fabs(w.tau) + kTauEps), n = static_cast<double>(q.shape[3]);
-    const double sum = norm(q.row(b, h, i)) + norm(k.row(b, w.means.group(h), j));
-    return 0x1p-24 * ((std::sqrt(3 * n) + 8) * t * sum * sum + 5 * biases(w.means, b, h, i, j));
+    const std::int64_t g = w.means.group(h);
+    const double sum = norm(q.row(b, h, i), q.shape[3]) + norm(k.row(b, g, j), q.shape[3]);
+    const double sigmas = norm(of_q.sigma.row(b, h, i), w.means.width()) + norm(of_k.sigma.row(b, g, j), w.means.width());
+    return 0x1p-24 * ((std::sqrt(3 * n) + 8) * t * sum * sum + 8 * t * sigmas * sigmas +
+                      5 * biases(w.means, b, h, i, j));
   }
 
  private:
@@ -56,6 +60,7 @@ struct Centred {
     const auto finite = [](double x) { return std::isfinite(x) ? std::fabs(x) : 0.0; };
     double sum = p.key_bias ? finite((*p.key_bias)(b, p.group(h), j)) : 0.0;
     if (p.mask) sum += finite((*p.mask)(b, h, i, j));
+    if (p.alibi_slopes) sum += std::fabs((*p.alibi_slopes)(h)) * static_cast<double>(farthest(p));
     if (p.relative_bias) {
       const double* row = p.relative_bias->row(h);
       sum += std::fabs(*std::max_element(row, row + p.relative_bias->shape[1],
@@ -63,18 +68,26 @@ struct Centred {
     }
     return sum;
   }
-  double norm(const double* row) const {
+  // The largest distance of a query and a key.
+  static std::int64_t farthest(const reference::Problem<double>& p) {
+    std::int64_t most = 0;
+    for (const reference::Sequence& s : p.sequences)
+      most = std::max({most, std::abs(s.offset), std::abs(s.offset + s.queries), std::abs(s.keys - s.offset),
+                       std::abs(s.keys - s.offset - s.queries)});
+    return most;
+  }
+  static double norm(const double* row, std::int64_t channels) {
     double sum = 0;
-    for (std::int64_t c = 0; c < q.shape[3]; c++) sum += row[c] * row[c];
+    for (std::int64_t c = 0; c < channels; c++) sum += row[c] * row[c];
     return std::sqrt(sum);
   }
-  static Rows joined(const Rows& mean, const Rows& spread) {
+  static Rows joined(const Rows& mean, const Rows& sigma) {
     Rows result({mean.shape[0], mean.shape[1], mean.shape[2], 2 * mean.shape[3]});
     for (std::int64_t b = 0; b < mean.shape[0]; b++)
       for (std::int64_t h = 0; h < mean.shape[1]; h++)
         for (std::int64_t i = 0; i < mean.shape[2]; i++) {
           std::copy_n(mean.row(b, h, i), mean.shape[3], result.row(b, h, i));
-          std::copy_n(spread.row(b, h, i), mean.shape[3], result.row(b, h, i) + mean.shape[3]);
+          std::copy_n(sigma.row(b, h, i), mean.shape[3], result.row(b, h, i) + mean.shape[3]);
         }
     return result;
   }

@@ -20,15 +20,15 @@ using reference::Array;
 // The exact results, and how far off the expansion may be.
 struct Exact {
   reference::W2Result<double> result;
-  Array<double, 4> mean_error, spread_error, weight_error;
+  Array<double, 4> mu_error, log_sigma_error, weight_error;
   Array<double, 3> lse_error;
 
   explicit Exact(const reference::W2Problem<double>& w)
       : result(w2_forward(w)),
-        mean_error(result.spread.shape),
-        spread_error(result.spread.shape),
-        weight_error(result.mean.weights.shape),
-        lse_error(result.mean.lse.shape) {
+        mu_error(result.log_sigma.shape),
+        log_sigma_error(result.log_sigma.shape),
+        weight_error(result.mu.weights.shape),
+        lse_error(result.mu.lse.shape) {
     const Centred x(w);
     for (std::int64_t b = 0; b < w.means.batch(); b++)
       for (std::int64_t h = 0; h < w.means.heads(); h++)
@@ -44,19 +44,19 @@ struct Exact {
     std::vector<double> errors(static_cast<std::size_t>(p.keys()));
     for (std::int64_t j = 0; j < p.keys(); j++) {
       errors[static_cast<std::size_t>(j)] = x.score_error(w, b, h, i, j);
-      row_error += result.mean.weights(b, h, i, j) * errors[static_cast<std::size_t>(j)];
+      row_error += result.mu.weights(b, h, i, j) * errors[static_cast<std::size_t>(j)];
     }
     for (std::int64_t j = 0; j < p.keys(); j++) {
-      const double weight = result.mean.weights(b, h, i, j), error = errors[static_cast<std::size_t>(j)];
+      const double weight = result.mu.weights(b, h, i, j), error = errors[static_cast<std::size_t>(j)];
       weight_error(b, h, i, j) = weight * (error + row_error);
       for (std::int64_t e = 0; e < p.value_width(); e++) {
-        mean_error(b, h, i, e) += weight * error * std::fabs(p.v(b, g, j, e));
-        spread_error(b, h, i, e) += weight * error * std::fabs(w.v_spread(b, g, j, e));
+        mu_error(b, h, i, e) += weight * error * std::fabs(p.v(b, g, j, e));
+        log_sigma_error(b, h, i, e) += weight * error * std::fabs(w.v_log_sigma(b, g, j, e));
       }
     }
     for (std::int64_t e = 0; e < p.value_width(); e++) {
-      mean_error(b, h, i, e) += row_error * std::fabs(result.mean.out(b, h, i, e));
-      spread_error(b, h, i, e) += row_error * std::fabs(result.spread(b, h, i, e));
+      mu_error(b, h, i, e) += row_error * std::fabs(result.mu.out(b, h, i, e));
+      log_sigma_error(b, h, i, e) += row_error * std::fabs(result.log_sigma(b, h, i, e));
     }
   }
 };
@@ -93,10 +93,10 @@ void check_case(const W2Case& c) {
   on_every_target([&] {
     W2Outputs<T> outputs(c);
     outputs.run(inputs);
-    expect_close("out.mean", outputs.mean, exact.result.mean.out, plain.mean.out, exact.mean_error);
-    expect_close("out.spread", outputs.spread, exact.result.spread, plain.spread, exact.spread_error);
-    expect_close("lse", outputs.lse, exact.result.mean.lse, plain.mean.lse, exact.lse_error);
-    expect_close("weights", outputs.weights, exact.result.mean.weights, plain.mean.weights, exact.weight_error);
+    expect_close("out_mu", outputs.mu, exact.result.mu.out, plain.mu.out, exact.mu_error);
+    expect_close("out_log_sigma", outputs.log_sigma, exact.result.log_sigma, plain.log_sigma, exact.log_sigma_error);
+    expect_close("lse", outputs.lse, exact.result.mu.lse, plain.mu.lse, exact.lse_error);
+    expect_close("weights", outputs.weights, exact.result.mu.weights, plain.mu.weights, exact.weight_error);
     set_num_threads(3);
     W2Outputs<T> again(c);
     again.run(inputs);

@@ -116,7 +116,7 @@ class Stack {
   }
 
   void step() {
-    const AttentionOptions options{.causal = true, .mask = std::as_const(mask_).view(), .dropout = {.seed = 3}};
+    const AttentionOptions options{.causal = true, .mask = std::as_const(mask_).view(), .seed = 3};
     first_.forward(of(x_), plan_, options, of(middle_), &first_saved_, workspace_);
     second_.forward(of(middle_), plan_, options, of(y_), &second_saved_, workspace_);
     second_.backward(second_saved_, of(y_), of(grad_), &plan_gradient_, workspace_);

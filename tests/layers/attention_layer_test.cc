@@ -74,7 +74,7 @@ class Check {
     weights_.begin();
     Tensor<float, 3> grad_query = unwritten<3>(query_.shape()), grad_key = unwritten<3>(key_.shape()),
                      grad_value = unwritten<3>(key_.shape());
-    Tensor<float, 4> grad_mask = unwritten<4>(case_.options.mask.shape);
+    Tensor<float, 4> grad_mask = unwritten<4>(case_.options.mask.added.shape);
     PlanGradient grad_plan;
     if (case_.plan.bias) grad_plan.bias = Tensor<float, 2>(case_.plan.bias->table.shape());
     if (case_.plan.bias) std::fill(grad_plan.bias->begin(), grad_plan.bias->end(), LayerWeights::kBefore);
@@ -92,7 +92,7 @@ class Check {
       leaves_.push_back({"plan.bias", values_of(case_.plan.bias->table), std::move(found)});
     }
     if (case_.mask_gradient)
-      leaves_.push_back({"mask", reference::read<double>(case_.options.mask).values, values_of(grad_mask)});
+      leaves_.push_back({"mask", reference::read<double>(case_.options.mask.added).values, values_of(grad_mask)});
     first_weight_ = leaves_.size();
     weights_.append_to(leaves_);
     return values_of(y);
@@ -111,7 +111,7 @@ class Check {
       return nullptr;
     };
     AttentionOptions options = case_.options;
-    options.dropout.rate = case_.config.dropout;
+    options.dropout = case_.config.dropout;
     LayerCall call = reference::layer_call(layer_.heads(), options, case_.plan, case_.batch, case_.queries, case_.keys);
     call.eps = case_.config.rms_norm_eps;
     if (const Values* bias = leaf("plan.bias")) call.attention.relative_bias->values = *bias;
@@ -206,7 +206,7 @@ TEST(AttentionLayer, LengthsAndVisibleKeys) {
          .keys = 9,
          .own_keys = true,
          .own_values = true,
-         .options = {.key_lengths = lengths, .visible = visible.view()}})
+         .options = {.key_lengths = lengths, .mask = visible.view()}})
       .run();
 }
 
@@ -219,7 +219,7 @@ TEST(AttentionLayer, SoftcapAndPartialRotation) {
 TEST(AttentionLayer, Dropout) {
   AttentionLayerConfig config = kQwen;
   config.dropout = 0.3;
-  Check({.config = config, .plan = default_plan("rope", kQwenShape, 7, 7), .options = {.dropout = {.seed = 77}}}).run();
+  Check({.config = config, .plan = default_plan("rope", kQwenShape, 7, 7), .options = {.seed = 77}}).run();
 }
 
 // Sizes and options at random, each case by a seed of its own.
@@ -250,7 +250,7 @@ TEST(AttentionLayer, RandomCases) {
            .own_values = pick(0, 2) == 0,
            .plan = default_plan(encodings()[static_cast<std::size_t>(drawn + seed) % encodings().size()].name, shape,
                                 queries, keys),
-           .options = {.causal = pick(0, 1) == 1, .dropout = {.seed = seed}}};
+           .options = {.causal = pick(0, 1) == 1, .seed = seed}};
     if (pick(0, 2) == 0) c.options.window = Window(pick(1, 9), pick(1, 9));
     const Tensor<float, 4> mask = random_tensor<4>(
         {pick(0, 1) ? batch : 1, pick(0, 1) ? shape.heads : 1, pick(0, 1) ? queries : 1, pick(0, 1) ? keys : 1}, seed);

@@ -59,7 +59,7 @@ TYPED_TEST(Blocks, GroupedQueriesWindowAndDropout) {
   check<TypeParam>(config, {.batch = 1,
                             .tokens = 37,
                             .plan = default_plan("rope", kGroupedShape, 37, 37),
-                            .options = {.causal = true, .window = 9, .dropout = {.seed = 5}}});
+                            .options = {.causal = true, .window = 9, .seed = 5}});
 }
 
 TYPED_TEST(Blocks, PaddingMask) {
@@ -92,7 +92,7 @@ TYPED_TEST(Blocks, RandomCases) {
     StreamsCase c{.batch = pick(1, 3),
                   .tokens = tokens,
                   .plan = default_plan(encodings()[seed % encodings().size()].name, shape, tokens, tokens),
-                  .options = {.causal = pick(0, 1) == 1, .dropout = {.seed = seed}}};
+                  .options = {.causal = pick(0, 1) == 1, .seed = seed}};
     if (pick(0, 2) == 0) c.options.window = Window(pick(1, 9), pick(1, 9));
     check<TypeParam>(config, std::move(c));
   }

@@ -103,10 +103,10 @@ TEST(LayerErrors, OptionsAndPlans) {
                "mask: shape [2, 3, 7, 8]");
   EXPECT_ERROR(forward({}, {.scale = 1.0}), "[AttentionLayer]", "options", "the plan's");
   EXPECT_ERROR(w2_forward({}, {.scale = 1.0}), "[W2AttentionLayer]", "options", "the plan's");
-  EXPECT_ERROR(forward({}, {.rotate_q = *rotation.rotate_q}), "[AttentionLayer]", "options", "the plan's");
-  EXPECT_ERROR(forward({}, {.dropout = {.rate = 0.1}}), "[AttentionLayer]", "options.dropout.rate: 0.1", "the layer's");
+  EXPECT_ERROR(forward({}, {.q_rotary = *rotation.rotate_q}), "[AttentionLayer]", "options", "the plan's");
+  EXPECT_ERROR(forward({}, {.dropout = 0.1}), "[AttentionLayer]", "options.dropout: 0.1", "the layer's");
   EXPECT_ERROR(w2_forward({}, {.sinks = {1.0f, 2.0f}}), "[W2AttentionLayer]", "sinks: 2 numbers");
-  EXPECT_ERROR(forward(default_plan("rope", kSmallShape, 6, 6), {}), "[AttentionLayer]", "rotate_q",
+  EXPECT_ERROR(forward(default_plan("rope", kSmallShape, 6, 6), {}), "[AttentionLayer]", "q_rotary",
                "at least 7 tokens");
   EXPECT_ERROR(forward(default_plan("alibi", {.heads = 4, .head_dim = 8, .model_dim = 32}, 7, 7), {}),
                "[AttentionLayer]", "relative_bias", "3 heads");
@@ -116,7 +116,7 @@ TEST(LayerErrors, OptionsAndPlans) {
   const Tensor<float, 3> x({2, 7, 21});
   Tensor<float, 3> y({2, 7, 21});
   EXPECT_ERROR(odd.forward({.query = x.view()}, rotation, {}, y.view(), nullptr, l.workspace), "[AttentionLayer]",
-               "rotate_q: rotates 8 channels", "at most 7");
+               "q_rotary: rotates 8 channels", "at most 7");
 }
 
 TEST(LayerErrors, Backward) {

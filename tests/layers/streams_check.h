@@ -108,7 +108,7 @@ class StreamsCheck {
 
   Values forward(const std::vector<Values>& at) const {
     AttentionOptions options = case_.options;
-    options.dropout.rate = case_.dropout;
+    options.dropout = case_.dropout;
     reference::LayerCall call =
         reference::layer_call(heads_, options, case_.plan, case_.batch, case_.tokens, case_.tokens);
     call.eps = case_.eps;

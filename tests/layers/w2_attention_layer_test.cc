@@ -45,13 +45,15 @@ TEST(W2AttentionLayer, MasksAndLengths) {
   const std::vector<std::int64_t> lengths{4, 7};
   Tensor<bool, 4> visible({1, 3, 7, 7});
   for (std::int64_t i = 0; i < visible.size(); i++) visible.data()[i] = i % 5 != 0;
-  check(kPlain, {.options = {.key_lengths = lengths, .visible = visible.view(), .mask = mask.view()}});
+  MaskInput masks = visible.view();
+  masks.added = mask.view();
+  check(kPlain, {.options = {.key_lengths = lengths, .mask = masks}});
 }
 
 TEST(W2AttentionLayer, Dropout) {
   W2AttentionConfig config = kGrouped;
   config.dropout = 0.3;
-  check(config, {.plan = default_plan("rope", kGroupedShape, 7, 7), .options = {.dropout = {.seed = 77}}});
+  check(config, {.plan = default_plan("rope", kGroupedShape, 7, 7), .options = {.seed = 77}});
 }
 
 TEST(W2AttentionLayer, WeightsAreReturned) {

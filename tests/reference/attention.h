@@ -77,6 +77,12 @@ std::optional<Array<Number, Rank>> read_if_present(const TensorView<T, Rank>& vi
   return read<Number>(view);
 }
 
+template <class Number>
+std::optional<Array<Number, 1>> read_list(std::span<const float> list) {
+  if (list.empty()) return std::nullopt;
+  return read<Number>(TensorView<const float, 1>(list.data(), {static_cast<std::int64_t>(list.size())}));
+}
+
 // Queries and keys that belong together: all of batch entry b, or one sequence of a ragged batch.
 struct Sequence {
   std::int64_t first_query, queries, first_key, keys;
@@ -104,9 +110,10 @@ struct Problem {
   std::optional<Array<Real, 3>> key_bias;
   std::optional<Array<Real, 2>> relative_bias;
   std::int64_t first_distance = 0;
-  std::optional<Rotary<Real>> rotate_q, rotate_k;
-  std::optional<Array<Real, 1>> sinks;
-  Dropout dropout;
+  std::optional<Rotary<Real>> q_rotary, k_rotary;
+  std::optional<Array<Real, 1>> alibi_slopes, sinks;
+  double dropout = 0;
+  std::uint64_t seed = 0;
 
   std::int64_t batch() const { return q.shape[0]; }
   std::int64_t heads() const { return q.shape[1]; }
@@ -155,19 +162,19 @@ Problem<Real> problem(TensorView<const T, 4> q, TensorView<const T, 4> k, Tensor
   p.window = options.window;
   p.ragged = !options.query_starts.empty();
   p.sequences = sequences(q.shape, k.shape, options);
-  p.visible = read_if_present<std::uint8_t>(options.visible);
-  p.mask = read_if_present<Real>(options.mask);
+  p.visible = read_if_present<std::uint8_t>(options.mask.visible);
+  p.mask = read_if_present<Real>(options.mask.added);
   p.key_bias = read_if_present<Real>(options.key_bias);
   if (options.relative_bias) {
     p.relative_bias = read<Real>(options.relative_bias->table);
     p.first_distance = options.relative_bias->first_distance;
   }
-  p.rotate_q = read_rotary<Real>(options.rotate_q);
-  p.rotate_k = read_rotary<Real>(options.rotate_k);
-  if (!options.sinks.empty())
-    p.sinks =
-        read<Real>(TensorView<const float, 1>(options.sinks.data(), {static_cast<std::int64_t>(options.sinks.size())}));
+  p.q_rotary = read_rotary<Real>(options.q_rotary);
+  p.k_rotary = read_rotary<Real>(options.k_rotary);
+  p.alibi_slopes = read_list<Real>(options.alibi_slopes);
+  p.sinks = read_list<Real>(options.sinks);
   p.dropout = options.dropout;
+  p.seed = options.seed;
   return p;
 }
 
@@ -205,13 +212,21 @@ std::int64_t bias_column(const Problem<Real>& p, std::int64_t distance) {
   return std::clamp<std::int64_t>(distance - p.first_distance, 0, p.relative_bias->shape[1] - 1);
 }
 
+// What is added by distance: a table's number, or ALiBi's.
+template <class Real>
+Real distance_bias(const Problem<Real>& p, std::int64_t h, std::int64_t distance) {
+  if (p.relative_bias) return (*p.relative_bias)(h, bias_column(p, distance));
+  if (p.alibi_slopes) return -(*p.alibi_slopes)(h) * Real(static_cast<float>(std::abs(distance)));
+  return 0;
+}
+
 // Hidden by `visible`, or by -infinity in the mask or in a bias.
 template <class Real>
 bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key,
                std::int64_t distance) {
   return (p.visible && !(*p.visible)(b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
          (p.key_bias && (*p.key_bias)(b, p.group(h), key) == kMasked) ||
-         (p.relative_bias && (*p.relative_bias)(h, bias_column(p, distance)) == kMasked);
+         distance_bias(p, h, distance) == kMasked;
 }
 
 // scale, softcap, biases, mask: in this order. q and k are rotated already.
@@ -228,7 +243,7 @@ Seen<Real> score(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Re
     seen.slope *= 1 - t * t;
   }
   if (p.key_bias) seen.score += (*p.key_bias)(b, p.group(h), key);
-  if (p.relative_bias) seen.score += (*p.relative_bias)(h, bias_column(p, distance));
+  seen.score += distance_bias(p, h, distance);
   if (p.mask) seen.score += (*p.mask)(b, h, i, key);
   return seen;
 }
@@ -256,11 +271,11 @@ std::vector<Seen<Real>> seen_keys(const Problem<Real>& p, const Array<Real, 4>& 
 // What weight (b, h, i, key) is multiplied by: 0 if dropped, else 1 / (1 - rate).
 template <class Real>
 Real dropout_factor(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key) {
-  if (p.dropout.rate == 0) return 1;
-  const Philox random(p.dropout.seed, static_cast<std::uint64_t>(b * p.heads() + h));
+  if (p.dropout == 0) return 1;
+  const Philox random(p.seed, static_cast<std::uint64_t>(b * p.heads() + h));
   const std::uint64_t counter = (static_cast<std::uint64_t>(i) << 32) | static_cast<std::uint64_t>(key >> 2);
-  const bool dropped = random.block(counter)[key & 3] < static_cast<std::uint32_t>(p.dropout.rate * 0x1p32);
-  return dropped ? 0 : static_cast<Real>(1 / (1 - p.dropout.rate));
+  const bool dropped = random.block(counter)[key & 3] < static_cast<std::uint32_t>(p.dropout * 0x1p32);
+  return dropped ? 0 : static_cast<Real>(1 / (1 - p.dropout));
 }
 
 template <class Real>
@@ -309,8 +324,8 @@ void forward_row(const Problem<Real>& p, const std::vector<Seen<Real>>& seen, st
 template <class Real>
 Result<Real> forward(const Problem<Real>& p) {
   Array<Real, 4> q = p.q, k = p.k;
-  rotate(q, p.rotate_q, false);
-  rotate(k, p.rotate_k, false);
+  rotate(q, p.q_rotary, false);
+  rotate(k, p.k_rotary, false);
   Result<Real> result{Array<Real, 4>({p.batch(), p.heads(), p.queries(), p.value_width()}),
                       Array<Real, 3>({p.batch(), p.heads(), p.queries()}),
                       Array<Real, 4>({p.batch(), p.heads(), p.queries(), p.keys()})};

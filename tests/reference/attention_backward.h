@@ -16,7 +16,7 @@ struct Gradients {
   std::optional<Array<Real, 4>> mask;
   std::optional<Array<Real, 3>> key_bias;
   std::optional<Array<Real, 2>> relative_bias;
-  std::optional<Array<Real, 1>> sinks;
+  std::optional<Array<Real, 1>> alibi_slopes, sinks;
 };
 
 // What backward reads besides the problem. As in the library `out` is given, not computed again: a test can give the
@@ -69,22 +69,23 @@ void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<R
     if (p.mask) (*gradients.mask)(b, h, i, seen.key) += by_score;
     if (p.key_bias) (*gradients.key_bias)(b, group, seen.key) += by_score;
     if (p.relative_bias) (*gradients.relative_bias)(h, bias_column(p, seen.distance)) += by_score;
+    if (p.alibi_slopes) (*gradients.alibi_slopes)(h) += -by_score * Real(static_cast<float>(std::abs(seen.distance)));
   }
 }
 
 template <class Real>
 Gradients<Real> backward(const Problem<Real>& p, const Given<Real>& given) {
   Array<Real, 4> q = p.q, k = p.k;
-  rotate(q, p.rotate_q, false);
-  rotate(k, p.rotate_k, false);
+  rotate(q, p.q_rotary, false);
+  rotate(k, p.k_rotary, false);
   Gradients<Real> gradients{Array<Real, 4>(p.q.shape), Array<Real, 4>(p.k.shape), Array<Real, 4>(p.v.shape),
                             zeros_like(p.mask),        zeros_like(p.key_bias),    zeros_like(p.relative_bias),
-                            zeros_like(p.sinks)};
+                            zeros_like(p.alibi_slopes), zeros_like(p.sinks)};
   for (std::int64_t b = 0; b < p.batch(); b++)
     for (std::int64_t h = 0; h < p.heads(); h++)
       for (std::int64_t i = 0; i < p.queries(); i++) backward_row(p, q, k, given, b, h, i, gradients);
-  rotate(gradients.q, p.rotate_q, true);
-  rotate(gradients.k, p.rotate_k, true);
+  rotate(gradients.q, p.q_rotary, true);
+  rotate(gradients.k, p.k_rotary, true);
   return gradients;
 }
 

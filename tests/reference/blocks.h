@@ -32,8 +32,8 @@ inline LayerCall layer_call(const AttentionHeads& heads, AttentionOptions option
   const Tensor<float, 4> q({batch, heads.heads, queries, heads.head_dim});
   const Tensor<float, 4> k({batch, heads.key_heads, keys, heads.head_dim});
   options.scale = plan.score_scale;
-  if (plan.rotate_q) options.rotate_q = *plan.rotate_q;
-  if (plan.rotate_q) options.rotate_k = plan.rotate_k ? *plan.rotate_k : *plan.rotate_q;
+  if (plan.rotate_q) options.q_rotary = *plan.rotate_q;
+  if (plan.rotate_q) options.k_rotary = plan.rotate_k ? *plan.rotate_k : *plan.rotate_q;
   if (plan.bias) options.relative_bias = *plan.bias;
   return {.heads = heads, .attention = problem<double>(q.view(), k.view(), k.view(), options)};
 }
@@ -107,22 +107,17 @@ inline W2LayerResult w2_attention_layer(const WeightValues& weights, const std::
   const auto heads = [&](const char* name, const Matrix& rows, std::int64_t count) {
     return to_heads(project(weights, prefix + name, rows), call.attention.batch(), count);
   };
-  const auto sigmas = [&](const char* name, std::int64_t count) {
-    Array<double, 4> sigma = heads(name, x.log_variance, count);
-    for (double& value : sigma.values) value = std::exp(value / 2);
-    return sigma;
-  };
   const std::int64_t h = call.heads.heads, g = call.heads.key_heads;
-  W2Problem<double> w{call.attention, sigmas("q_log_sigma", h), sigmas("k_log_sigma", g),
+  W2Problem<double> w{call.attention, heads("q_log_sigma", x.log_variance, h), heads("k_log_sigma", x.log_variance, g),
                       heads("v_log_sigma", x.log_variance, g), weights.at(prefix + "tau")[0]};
   w.means.scale = 1;
   w.means.q = heads("q_mu", x.mean, h);
   w.means.k = heads("k_mu", x.mean, g);
   w.means.v = heads("v_mu", x.mean, g);
   const W2Result<double> result = w2_forward(w);
-  return {{project(weights, prefix + "o_mu", to_rows(result.mean.out)),
-           project(weights, prefix + "o_log_sigma", to_rows(result.spread))},
-          result.mean.weights};
+  return {{project(weights, prefix + "o_mu", to_rows(result.mu.out)),
+           project(weights, prefix + "o_log_sigma", to_rows(result.log_sigma))},
+          result.mu.weights};
 }
 
 inline Matrix sum(Matrix a, const Matrix& b) {
