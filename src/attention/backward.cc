@@ -20,7 +20,7 @@ class BackwardRun {
         call_(*backward.job->call),
         task_(task),
         queries_(backward, *task.sequence, arena_),
-        key_bias_(*task.sequence, std::get<detail::KeyBiasSums>(task.sums), arena_),
+        key_bias_(call_, *task.sequence, std::get<detail::KeyBiasSums>(task.sums), arena_),
         distance_bias_(call_, *task.sequence, backward.queries_of_a_block, queries_.terms().distance_bias(),
                        std::get<detail::DistanceBiasSums>(task.sums), arena_),
         mask_(mask, arena_),

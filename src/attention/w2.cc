@@ -145,8 +145,11 @@ struct LoweredGradients {
   Scratch q, k, v;
   ScratchZeros<float, 3> key_bias;
 
-  explicit LoweredGradients(const AttentionCall& call)
-      : q(call.q.shape), k(call.k.shape), v(call.v.shape), key_bias({call.batch, call.key_heads, call.keys}) {}
+  LoweredGradients(const W2Problem& problem, const AttentionCall& call)
+      : q(call.q.shape),
+        k(call.k.shape),
+        v(call.v.shape),
+        key_bias({call.batch, call.key_heads * problem.bias_rows(), call.keys}) {}
 };
 
 void add_multiple(double factor, const float* __restrict x, std::int64_t count, float* __restrict sum) {
@@ -206,7 +209,9 @@ double finish_key(const W2Problem& problem, const W2Lowered& lowered, const Lowe
   const std::int64_t channels = problem.stream_channels(), all = gradients.k.channels();
   const float* key = lowered.k.row(b, g, j);
   float* gradient = gradients.k.row(b, g, j);
-  const double c = problem.has_whole_scores() ? 0.0 : gradients.key_bias(b, g, j);
+  double c = 0;
+  for (std::int64_t row = g * problem.bias_rows(); row < (g + 1) * problem.bias_rows(); row++)
+    c += problem.has_whole_scores() ? 0.0 : gradients.key_bias(b, row, j);
   // A key that no query sees may have NaN; its gradient is 0.
   if (c == 0 && std::all_of(gradient, gradient + all, [](float x) { return x == 0; })) return 0;
   const double part = dot(key, gradient, all) - problem.t * c * dot(key, key, channels);
@@ -253,7 +258,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   const W2Lowered lowered = lower(kName, problem, input.grad_lse.data != nullptr, StreamLayout::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
   const bool whole = problem.has_whole_scores();
-  LoweredGradients gradients(lowered.call);
+  LoweredGradients gradients(problem, lowered.call);
   BackwardOutput of_kernel = output.options;
   of_kernel.q = gradients.q.view(), of_kernel.k = gradients.k.view(), of_kernel.v = gradients.v.view();
   if (!whole) of_kernel.key_bias = gradients.key_bias.view();

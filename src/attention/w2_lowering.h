@@ -74,6 +74,11 @@ struct W2Problem {
   double t = 1.0;            // options.scale times it
 
   bool has_whole_scores() const { return means.options.softcap != 0 || !means.options.sinks.empty(); }
+  // Rows of the lowered key bias for each key head: one, or one for each head of q, if the caller's bias has these.
+  std::int64_t bias_rows() const {
+    const TensorView<const float, 3>& bias = means.options.key_bias;
+    return bias.data && bias.shape[1] == means.heads ? means.group() : 1;
+  }
   std::int64_t stream_channels() const { return 2 * means.channels; }
   std::int64_t lowered_channels() const { return stream_channels() + (has_whole_scores() ? 2 : 0); }
 };
@@ -83,7 +88,7 @@ struct W2Lowered {
   Scratch k;                            // k~
   Scratch q, v;                         // q~ and the streams of v, if they are needed side by side
   ScratchZeros<double, 3> query_terms;  // t |q~_i|^2 [B, H, T], if requested; not with whole scores
-  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G, S]; not with whole scores
+  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G * bias_rows, S]; not with whole scores
   AttentionCall call;                   // refers to the above
 };
 

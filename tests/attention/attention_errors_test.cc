@@ -246,8 +246,8 @@ TEST(AttentionErrors, Masks) {
 }
 
 TEST(AttentionErrors, Biases) {
-  static const Tensor<float, 3> heads({2, 4, 5}), short_bias({2, 2, 4}), batch({3, 2, 5}), bias({2, 2, 5});
-  expect_both_errors([](Call& c) { c.options.key_bias = heads.view(); }, {"key_bias: ", "[2, 4, 5]"});
+  static const Tensor<float, 3> heads({2, 3, 5}), short_bias({2, 2, 4}), batch({3, 2, 5}), bias({2, 2, 5});
+  expect_both_errors([](Call& c) { c.options.key_bias = heads.view(); }, {"key_bias: ", "[2, 3, 5]"});
   expect_both_errors([](Call& c) { c.options.key_bias = short_bias.view(); }, {"key_bias: ", "[2, 2, 4]"});
   expect_both_errors([](Call& c) { c.options.key_bias = batch.view(); }, {"key_bias: ", "[3, 2, 5]"});
   expect_both_errors([](Call& c) { c.options.key_bias = bias.view(), c.options.key_bias.strides[2] = 2; },

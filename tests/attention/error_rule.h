@@ -58,7 +58,7 @@ struct Expected {
 };
 
 inline double half_ulp(float, double) { return 0; }  // arithmetic is float: part of the 4 ulp
-inline double half_ulp(bf16, double value) { return std::exp2(std::floor(std::log2(value)) - 8); }
+inline double half_ulp(bf16, double value) { return std::exp2(std::max(std::floor(std::log2(value)), -126.0) - 8); }
 inline double half_ulp(f16, double value) { return std::exp2(std::max(std::floor(std::log2(value)), -14.0) - 11); }
 
 template <class T, int Rank>

@@ -173,7 +173,7 @@ inline void draw_masks(Draw& draw, Case& c) {
   if (draw.chance(25)) c.mask = shape();
   c.mask_has_infinities = draw.chance(50);
   c.mask_is_expanded = draw.chance(20);
-  if (draw.chance(20)) c.key_bias = Shape<3>{size(c.batch), size(c.groups), c.keys};
+  if (draw.chance(20)) c.key_bias = Shape<3>{size(c.batch), size(draw.pick({c.groups, c.heads})), c.keys};
   if (draw.chance(20)) {
     c.bias_span = draw.pick<std::int64_t>({1, 2, 9, 64, 129, 300});
     c.first_distance = draw.between(-c.keys - 3, 3);

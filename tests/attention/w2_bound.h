@@ -58,7 +58,7 @@ struct Centred {
   static double biases(const reference::Problem<double>& p, std::int64_t b, std::int64_t h, std::int64_t i,
                        std::int64_t j) {
     const auto finite = [](double x) { return std::isfinite(x) ? std::fabs(x) : 0.0; };
-    double sum = p.key_bias ? finite((*p.key_bias)(b, p.group(h), j)) : 0.0;
+    double sum = p.key_bias ? finite((*p.key_bias)(b, reference::bias_head(p, h), j)) : 0.0;
     if (p.mask) sum += finite((*p.mask)(b, h, i, j));
     if (p.alibi_slopes) sum += std::fabs((*p.alibi_slopes)(h)) * static_cast<double>(farthest(p));
     if (p.relative_bias) {

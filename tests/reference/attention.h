@@ -206,6 +206,12 @@ struct Seen {
   Real slope;  // of the score by the dot product
 };
 
+// Which head of the key bias belongs to head h of q: it has those of q, those of k, or one for all.
+template <class Real>
+std::int64_t bias_head(const Problem<Real>& p, std::int64_t h) {
+  return p.key_bias->shape[1] == p.heads() ? h : p.group(h);
+}
+
 // Where the bias table holds this distance.
 template <class Real>
 std::int64_t bias_column(const Problem<Real>& p, std::int64_t distance) {
@@ -225,7 +231,7 @@ template <class Real>
 bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key,
                std::int64_t distance) {
   return (p.visible && !(*p.visible)(b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
-         (p.key_bias && (*p.key_bias)(b, p.group(h), key) == kMasked) ||
+         (p.key_bias && (*p.key_bias)(b, bias_head(p, h), key) == kMasked) ||
          distance_bias(p, h, distance) == kMasked;
 }
 
@@ -242,7 +248,7 @@ Seen<Real> score(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Re
     seen.score = p.softcap * t;
     seen.slope *= 1 - t * t;
   }
-  if (p.key_bias) seen.score += (*p.key_bias)(b, p.group(h), key);
+  if (p.key_bias) seen.score += (*p.key_bias)(b, bias_head(p, h), key);
   seen.score += distance_bias(p, h, distance);
   if (p.mask) seen.score += (*p.mask)(b, h, i, key);
   return seen;

@@ -67,7 +67,7 @@ void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<R
     add_multiple(by_score * seen.slope, k.row(b, group, seen.key), p.width(), gradients.q.row(b, h, i));
     add_multiple(by_score * seen.slope, q.row(b, h, i), p.width(), gradients.k.row(b, group, seen.key));
     if (p.mask) (*gradients.mask)(b, h, i, seen.key) += by_score;
-    if (p.key_bias) (*gradients.key_bias)(b, group, seen.key) += by_score;
+    if (p.key_bias) (*gradients.key_bias)(b, bias_head(p, h), seen.key) += by_score;
     if (p.relative_bias) (*gradients.relative_bias)(h, bias_column(p, seen.distance)) += by_score;
     if (p.alibi_slopes) (*gradients.alibi_slopes)(h) += -by_score * Real(static_cast<float>(std::abs(seen.distance)));
   }

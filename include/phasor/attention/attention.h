@@ -67,7 +67,7 @@ struct AttentionOptions {
   SpanInput<std::int64_t> query_starts{}, key_starts{};
 
   MaskInput mask{};
-  TensorInput<float, 3> key_bias{};                 // [B or 1, G or 1, S], added to the score
+  TensorInput<float, 3> key_bias{};                 // [B or 1, H or G or 1, S], added to the score
   std::optional<RelativeBiasView> relative_bias{};  // [H, span] by distance j - p, added: T5, learned relative
   SpanInput<float> alibi_slopes{};                  // [H]: adds -slope |j - p|; alibi_slopes(H) are ALiBi's own
   std::optional<RotaryView> q_rotary{}, k_rotary{};  // rows are tokens: row i rotates q_i, row j rotates k_j

@@ -1,4 +1,5 @@
-// A number for each key, added to its scores: [B or 1, G or 1, S]. -infinity hides the key.
+// A number for each key, added to its scores: [B or 1, H or G or 1, S], for each head of q or of k. -infinity hides the
+// key.
 #ifndef PHASOR_ATTENTION_TERMS_KEY_BIAS_H_
 #define PHASOR_ATTENTION_TERMS_KEY_BIAS_H_
 
@@ -15,10 +16,10 @@ struct KeyBiasOption {
     const TensorView<const float, 3>& bias = call.options.key_bias;
     if (!bias.data) return;
     const Shape<3>& shape = bias.shape;
-    PHASOR_CHECK((shape[0] == 1 || shape[0] == call.batch) && (shape[1] == 1 || shape[1] == call.key_heads) &&
-                     shape[2] == call.keys,
-                 function, "key_bias: shape ", shape_text(shape), ", expected [", call.batch, " or 1, ", call.key_heads,
-                 " or 1, ", call.keys, "] = [B or 1, G or 1, S]");
+    PHASOR_CHECK((shape[0] == 1 || shape[0] == call.batch) &&
+                     (shape[1] == 1 || shape[1] == call.key_heads || shape[1] == call.heads) && shape[2] == call.keys,
+                 function, "key_bias: shape ", shape_text(shape), ", expected [", call.batch, " or 1, ", call.heads,
+                 " or ", call.key_heads, " or 1, ", call.keys, "] = [B or 1, H or G or 1, S]");
     check_rows(function, "key_bias", shape, bias.strides);
   }
 
@@ -46,38 +47,48 @@ struct KeyBiasOption {
         for (std::int64_t j = 0; j < bias.shape[2]; j++) call.key_bias(b, g, j) = bounded_bias(bias(b, g, j));
   }
 
+  // Which of `rows` heads of a bias or of its gradient belongs to a head of q.
+  static std::int64_t head_of(const AttentionCall& call, std::int64_t rows, std::int64_t head) {
+    return rows == 1 ? 0 : rows == call.heads ? head : head / call.group();
+  }
+
   // The biases that a head of q adds to the keys of a sequence, or nullptr.
   static const float* row(const AttentionCall& call, const Sequence& sequence, std::int64_t head) {
     const ScratchZeros<float, 3>& bias = call.key_bias;
     if (bias.empty()) return nullptr;
-    return &bias(bias.shape()[0] == 1 ? 0 : sequence.batch, bias.shape()[1] == 1 ? 0 : head / call.group(),
-                 sequence.first_key);
+    return &bias(bias.shape()[0] == 1 ? 0 : sequence.batch, head_of(call, bias.shape()[1], head), sequence.first_key);
   }
 };
 
 // The gradient, summed by one task of the backward pass: all queries of one key head of one sequence.
 struct KeyBiasSums {
-  List<double> values;  // [S of the tensor]
+  List<double> values;    // [rows][S of the tensor]
+  std::int64_t rows = 1;  // one for each head of the group, or one for all
 
   void prepare(const AttentionCall& call, const BackwardOutput& output) {
-    if (output.key_bias.data) values.resize(static_cast<std::size_t>(call.keys));
+    if (!output.key_bias.data) return;
+    if (output.key_bias.shape[1] == call.heads) rows = call.group();
+    values.resize(static_cast<std::size_t>(rows * call.keys));
   }
 
   // Adds the sums of the tasks, in order.
   template <class Tasks>
-  static void reduce(const AttentionCall& /*call*/, const Tasks& tasks, const BackwardOutput& output) {
+  static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
     const TensorView<float, 3>& gradient = output.key_bias;
     if (!gradient.data) return;
     ScratchZeros<double, 3> sums(gradient.shape);
     for (const auto& task : tasks) {
       const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
-      const std::int64_t g = gradient.shape[1] == 1 ? 0 : task.key_head;
-      const List<double>& values = std::get<KeyBiasSums>(task.sums).values;
-      for (std::int64_t j = 0; j < gradient.shape[2]; j++) sums(b, g, j) += values[static_cast<std::size_t>(j)];
+      const KeyBiasSums& own = std::get<KeyBiasSums>(task.sums);
+      for (std::int64_t row = 0; row < own.rows; row++) {
+        double* to = &sums(b, KeyBiasOption::head_of(call, gradient.shape[1], task.key_head * call.group() + row), 0);
+        const double* from = own.values.data() + row * call.keys;
+        for (std::int64_t j = 0; j < call.keys; j++) to[j] += from[j];
+      }
     }
     for (std::int64_t b = 0; b < gradient.shape[0]; b++)
-      for (std::int64_t g = 0; g < gradient.shape[1]; g++)
-        for (std::int64_t j = 0; j < gradient.shape[2]; j++) gradient(b, g, j) = static_cast<float>(sums(b, g, j));
+      for (std::int64_t h = 0; h < gradient.shape[1]; h++)
+        for (std::int64_t j = 0; j < gradient.shape[2]; j++) gradient(b, h, j) = static_cast<float>(sums(b, h, j));
   }
 };
 
@@ -152,8 +163,9 @@ class KeyBias {
 // The sum over queries of the gradients of scores.
 class KeyBiasGradient {
  public:
-  KeyBiasGradient(const detail::Sequence& sequence, detail::KeyBiasSums& sums, detail::Arena& arena)
-      : sequence_(sequence), sums_(sums) {
+  KeyBiasGradient(const detail::AttentionCall& call, const detail::Sequence& sequence, detail::KeyBiasSums& sums,
+                  detail::Arena& arena)
+      : call_(call), sequence_(sequence), sums_(sums) {
     if (sums.values.empty()) return;
     lanes_ = arena.take(Size());
     std::fill_n(lanes_, Size(), 0.0f);
@@ -172,12 +184,13 @@ class KeyBiasGradient {
   }
 
   // After all queries of a head.
-  void EndHead(int64_t /*head*/) {
+  void EndHead(int64_t head) {
+    double* to = sums_.values.data() + (head % sums_.rows) * call_.keys + sequence_.first_key;
     for (int64_t j = 0; j < sequence_.keys; j++) {
       const float* lanes = lanes_ + static_cast<size_t>(j) * kLanes;
       float sum = 0.0f;
       for (size_t z = 0; z < kLanes; z++) sum += lanes[z];
-      sums_.values[static_cast<size_t>(sequence_.first_key + j)] += static_cast<double>(sum);
+      to[j] += static_cast<double>(sum);
     }
     std::fill_n(lanes_, Size(), 0.0f);
   }
@@ -185,6 +198,7 @@ class KeyBiasGradient {
  private:
   size_t Size() const { return static_cast<size_t>(sequence_.keys) * kLanes; }
 
+  const detail::AttentionCall& call_;
   const detail::Sequence& sequence_;
   detail::KeyBiasSums& sums_;
   float* lanes_ = nullptr;  // [keys of the sequence][kLanes]: still to be added over the lanes
