@@ -29,7 +29,7 @@ void use_alibi(CaseOptions& to, const AttentionShape& shape) {
 void use_rotation(CaseOptions& to, const AttentionShape& shape) {
   const Tensor<std::int64_t, 3> positions = consecutive_positions(shape.tokens);
   to.rotation = rotary_table({.head_dim = shape.channels}, positions.view());
-  to.options.rotate_q = to.options.rotate_k = to.rotation;
+  to.options.q_rotary = to.options.k_rotary = to.rotation;
 }
 
 // A few keys less, no multiple of any block: nearly the work of the plain case, with an edge.
@@ -59,7 +59,7 @@ constinit const Feature kKeyLengths{"/key_lengths", use_key_lengths};
 constinit const Feature kWindow{"/window_1024",
                                 [](CaseOptions& to, const AttentionShape&) { to.options.window = 1024; }};
 constinit const Feature kDropout{"/dropout", [](CaseOptions& to, const AttentionShape&) {
-                                   to.options.dropout = {0.1, 1};
+                                   to.options.dropout = 0.1, to.options.seed = 1;
                                  }};
 constinit const Feature kLearnedBias{"/learned_bias", [](CaseOptions& to, const AttentionShape& shape) {
                                        use_learned_bias(to, shape, shape.tokens - 1);

@@ -15,13 +15,13 @@ void forward_and_backward(benchmark::State& state, const AttentionCase& c, const
   const auto q = inputs.q.view(), k = inputs.k.view(), v = inputs.v.view();
   const Tensor<float, 4> grad_out = random_tensor<float, 4>(c.shape.queries(), 4);
   Tensor<float, 4> out(c.shape.queries()), grad_q(c.shape.queries()), grad_k(c.shape.keys()), grad_v(c.shape.keys());
-  Tensor<float, 3> lse({c.shape.batch, c.shape.heads, c.shape.tokens});
+  Tensor<float, 4> softmax({c.shape.batch, c.shape.heads, c.shape.tokens, 2});
   CaseOptions with;
   c.fill(with);
   Tensor<float, 2> grad_bias(with.bias.table.shape());  // has no data when there is no table: not asked for
   for (auto _ : state) {
-    attention_forward(q, k, v, {.out = out.view(), .lse = lse.view()}, with.options);
-    attention_backward(q, k, v, {.out = out.view(), .lse = lse.view(), .grad_out = grad_out.view()},
+    attention_forward(q, k, v, {.out = out.view(), .softmax = softmax.view()}, with.options);
+    attention_backward(q, k, v, {.out = out.view(), .softmax = softmax.view(), .grad_out = grad_out.view()},
                        {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .relative_bias = grad_bias.view()},
                        with.options);
     benchmark::ClobberMemory();

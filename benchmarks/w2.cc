@@ -14,14 +14,13 @@ namespace {
 
 constexpr double kTau = 16.0;
 
-// Both streams. Sigma and the log of the variance may as well be normal numbers: the time does not depend on them.
 struct Streams {
-  Tensor<float, 4> mean, spread;
-  explicit Streams(const Shape<4>& shape) : mean(shape), spread(shape) {}
+  Tensor<float, 4> mu, log_sigma;
+  explicit Streams(const Shape<4>& shape) : mu(shape), log_sigma(shape) {}
   Streams(const Shape<4>& shape, std::size_t seed)
-      : mean(random_tensor<float, 4>(shape, seed)), spread(random_tensor<float, 4>(shape, seed + 10)) {}
-  W2Streams<float> view() { return {mean.view(), spread.view()}; }
-  W2Streams<const float> view() const { return {mean.view(), spread.view()}; }
+      : mu(random_tensor<float, 4>(shape, seed)), log_sigma(random_tensor<float, 4>(shape, seed + 10)) {}
+  W2Streams<float> view() { return {mu.view(), log_sigma.view()}; }
+  W2Streams<const float> view() const { return {mu.view(), log_sigma.view()}; }
 };
 
 double operations(const AttentionShape& shape, const AttentionOptions& options) {
@@ -42,14 +41,15 @@ void forward(benchmark::State& state, const AttentionShape& shape) {
 void forward_and_backward(benchmark::State& state, const AttentionShape& shape) {
   const Streams q(shape.queries(), 1), k(shape.keys(), 2), v(shape.keys(), 3), grad_out(shape.queries(), 4);
   Streams out(shape.queries()), grad_q(shape.queries()), grad_k(shape.keys()), grad_v(shape.keys());
-  Tensor<float, 3> lse({shape.batch, shape.heads, shape.tokens});
+  Tensor<float, 4> softmax({shape.batch, shape.heads, shape.tokens, 2});
   double grad_tau = 0.0;
-  const W2Result<float> result{.out = std::as_const(out).view(), .lse = lse.view(), .grad_out = grad_out.view()};
+  const W2BackwardInput<float> input{
+      .out = std::as_const(out).view(), .softmax = softmax.view(), .grad_out = grad_out.view()};
   const W2Gradients<float> gradients{.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .tau = &grad_tau};
   const AttentionOptions options{.causal = shape.causal};
   for (auto _ : state) {
-    w2_attention_forward(q.view(), k.view(), v.view(), kTau, {.out = out.view(), .lse = lse.view()}, options);
-    w2_attention_backward(q.view(), k.view(), v.view(), kTau, result, gradients, options);
+    w2_attention_forward(q.view(), k.view(), v.view(), kTau, {.out = out.view(), .softmax = softmax.view()}, options);
+    w2_attention_backward(q.view(), k.view(), v.view(), kTau, input, gradients, options);
     benchmark::ClobberMemory();
   }
   count_operations(state, kForwardAndBackward * operations(shape, options));

@@ -46,16 +46,16 @@ class DotJob : public Job {
         v_(files.read<4>("v", settings.key_shape())),
         out_(settings.query_shape()) {
     options_.causal = settings.causal;
-    options_.dropout = {.rate = settings.dropout, .seed = 1};
+    options_.dropout = settings.dropout, options_.seed = 1;
     use_bias(settings, files);
     if (backward_) make_gradients(settings, files);
   }
 
   void run() override {
-    attention_forward(view(q_), view(k_), view(v_), {.out = out_.view(), .lse = lse_.view()}, options_);
+    attention_forward(view(q_), view(k_), view(v_), {.out = out_.view(), .softmax = softmax_.view()}, options_);
     if (!backward_) return;
     attention_backward(
-        view(q_), view(k_), view(v_), {.out = out_.view(), .lse = lse_.view(), .grad_out = grad_out_.view()},
+        view(q_), view(k_), view(v_), {.out = out_.view(), .softmax = softmax_.view(), .grad_out = grad_out_.view()},
         {.q = grad_q_.view(), .k = grad_k_.view(), .v = grad_v_.view(), .relative_bias = grad_bias_.view()}, options_);
   }
 
@@ -91,30 +91,30 @@ class DotJob : public Job {
 
   void make_gradients(const Settings& settings, const Files& files) {
     grad_out_ = files.read<4>("grad_out", settings.query_shape());
-    lse_ = Tensor<float, 3>({1, settings.heads, settings.queries});
+    softmax_ = Tensor<float, 4>({1, settings.heads, settings.queries, 2});
     grad_q_ = Tensor<float, 4>(settings.query_shape());
     grad_k_ = grad_v_ = Tensor<float, 4>(settings.key_shape());
   }
 
   bool backward_;
   Tensor<float, 4> q_, k_, v_, out_, grad_out_, grad_q_, grad_k_, grad_v_;
-  Tensor<float, 3> lse_;  // without data, and so not written, when there is no backward pass
+  Tensor<float, 4> softmax_;  // without data, and so not written, when there is no backward pass
   RelativeBias bias_;
   Tensor<float, 2> grad_bias_;
   AttentionOptions options_;
 };
 
-// Two tensors, in files <name>_mean and <name>_spread.
+// Two tensors, in files <name>_mean and <name>_spread: the mean and the log of the variance.
 struct Streams {
-  Tensor<float, 4> mean, spread;
+  Tensor<float, 4> mu, log_sigma;
 
   Streams() = default;
-  explicit Streams(const Shape<4>& shape) : mean(shape), spread(shape) {}
+  explicit Streams(const Shape<4>& shape) : mu(shape), log_sigma(shape) {}
   Streams(const Files& files, const std::string& name, const Shape<4>& shape)
-      : mean(files.read<4>(name + "_mean", shape)), spread(files.read<4>(name + "_spread", shape)) {}
+      : mu(files.read<4>(name + "_mean", shape)), log_sigma(files.read<4>(name + "_spread", shape)) {}
 
-  W2Streams<float> view() { return {mean.view(), spread.view()}; }
-  W2Streams<const float> read() const { return {mean.view(), spread.view()}; }
+  W2Streams<float> view() { return {mu.view(), log_sigma.view()}; }
+  W2Streams<const float> read() const { return {mu.view(), log_sigma.view()}; }
 };
 
 class W2Job : public Job {
@@ -129,24 +129,24 @@ class W2Job : public Job {
         options_{.causal = settings.causal} {
     if (!backward_) return;
     grad_out_ = Streams(files, "grad_out", settings.query_shape());
-    lse_ = Tensor<float, 3>({1, settings.heads, settings.queries});
+    softmax_ = Tensor<float, 4>({1, settings.heads, settings.queries, 2});
     grad_q_ = Streams(settings.query_shape());
     grad_k_ = grad_v_ = Streams(settings.key_shape());
   }
 
   void run() override {
-    w2_attention_forward(q_.read(), k_.read(), v_.read(), tau_, {.out = out_.view(), .lse = lse_.view()}, options_);
+    w2_attention_forward(q_.read(), k_.read(), v_.read(), tau_, {.out = out_.view(), .softmax = softmax_.view()}, options_);
     if (!backward_) return;
     w2_attention_backward(q_.read(), k_.read(), v_.read(), tau_,
-                          {.out = out_.read(), .lse = lse_.view(), .grad_out = grad_out_.read()},
+                          {.out = out_.read(), .softmax = softmax_.view(), .grad_out = grad_out_.read()},
                           {.q = grad_q_.view(), .k = grad_k_.view(), .v = grad_v_.view(), .tau = &grad_tau_}, options_);
   }
 
   std::vector<std::string> save(const Files& files) const override {
     std::vector<std::string> saved;
     const auto write = [&](const std::string& name, const Streams& streams) {
-      files.write(name + "_mean", streams.mean);
-      files.write(name + "_spread", streams.spread);
+      files.write(name + "_mean", streams.mu);
+      files.write(name + "_spread", streams.log_sigma);
       saved.insert(saved.end(), {name + "_mean", name + "_spread"});
     };
     write("out", out_);
@@ -165,7 +165,7 @@ class W2Job : public Job {
   bool backward_;
   double tau_, grad_tau_ = 0.0;
   Streams q_, k_, v_, out_, grad_out_, grad_q_, grad_k_, grad_v_;
-  Tensor<float, 3> lse_;
+  Tensor<float, 4> softmax_;
   AttentionOptions options_;
 };
 

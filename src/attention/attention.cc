@@ -23,9 +23,15 @@ void attention_backward(const TensorView<const T, 4>& q, const TensorView<const 
   constexpr const char* kName = "attention_backward";
   const AttentionCall call = make_call(kName, q, k, v, options);
   const BackwardInput any{input.out, input.softmax, input.grad_out, input.grad_lse};
-  const BackwardOutput output{gradients.q,        gradients.k,             gradients.v,
-                              gradients.mask,     gradients.key_bias,      gradients.relative_bias,
-                              gradients.alibi_slopes, gradients.sinks};
+  const BackwardOutput output{.q = gradients.q,
+                              .k = gradients.k,
+                              .v = gradients.v,
+                              .query_scale = gradients.query_scale,
+                              .mask = gradients.mask,
+                              .key_bias = gradients.key_bias,
+                              .relative_bias = gradients.relative_bias,
+                              .alibi_slopes = gradients.alibi_slopes,
+                              .sinks = gradients.sinks};
   check_backward(kName, call, any, output);
   backward(call, any, output);
 }

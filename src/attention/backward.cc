@@ -24,11 +24,13 @@ class BackwardRun {
         distance_bias_(call_, *task.sequence, backward.queries_of_a_block, queries_.terms().distance_bias(),
                        std::get<detail::DistanceBiasSums>(task.sums), arena_),
         mask_(mask, arena_),
+        query_scale_(call_, std::get<detail::QueryScaleSums>(task.sums)),
         sinks_(std::get<detail::SinkSums>(task.sums)) {
     const size_t lanes = WholePanels(backward.queries_of_a_block), panels = lanes / kPanel;
     q_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.channels)));
     grad_out_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.value_channels)));
     grad_q_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
+    if (query_scale_) grad_rows_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
     weights_ = arena_.take(panels * kTileSize);
     gradients_ = arena_.take(panels * kTileSize);
   }
@@ -46,6 +48,11 @@ class BackwardRun {
   }
 
  private:
+  // The row of q of a lane of the block; the last one also for lanes without queries.
+  int64_t RowOf(size_t lane) const {
+    return queries_.block().first + static_cast<int64_t>(std::min(lane, queries_.count() - 1));
+  }
+
   // Blocks are assigned to chunks back and forth, so that each chunk has the same work under a causal mask.
   int64_t ChunkOf(int64_t i) const {
     const int64_t round = i / task_.chunks, place = i % task_.chunks;
@@ -55,8 +62,10 @@ class BackwardRun {
   void RunBlock(const detail::QueryBlock& block) {
     queries_.Load(block);
     const size_t lanes = queries_.panels() * kPanel;
-    RowsToStrips(queries_.q(), lanes, static_cast<float>(call_.scale), q_strips_);
-    RowsToStrips(queries_.grad_out(), lanes, 1.0f, grad_out_strips_);
+    const QueryScale& scale = queries_.terms().query_scale();
+    RowsToStrips(queries_.q(), lanes, [&](size_t i) { return static_cast<float>(call_.scale) * scale.At(RowOf(i)); },
+                 q_strips_);
+    RowsToStrips(queries_.grad_out(), lanes, [](size_t) { return 1.0f; }, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (distance_bias_) distance_bias_.BeginBlock();
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
@@ -146,15 +155,28 @@ class BackwardRun {
   void StoreQueries() {
     const detail::QueryBlock& block = queries_.block();
     const size_t stride = queries_.q().panel_rows();
-    float* rows = queries_.spare_rows();
+    float* rows = grad_rows_ ? grad_rows_ : queries_.spare_rows();
     HWY_ALIGN float scale[kPanel];
     std::fill_n(scale, kPanel, static_cast<float>(call_.scale));
     for (size_t p = 0; p < queries_.panels(); p++)
       PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, scale, rows + p * kPanel * stride, stride);
+    if (queries_.terms().query_scale()) ScaleQueryRows(rows, stride);
     detail::rotate_back(call_.options.q_rotary, block.sequence->batch, block.first, block.count, call_.channels, rows,
                         static_cast<int64_t>(stride));
     detail::write_rows(backward_.output->q, block.sequence->batch, block.head, block.first, block.count, rows,
                        static_cast<int64_t>(stride));
+  }
+
+  // From scale g to the gradients of q and of its factors.
+  void ScaleQueryRows(float* rows, size_t stride) {
+    const detail::QueryBlock& block = queries_.block();
+    for (size_t i = 0; i < queries_.count(); i++) {
+      float* row = rows + i * stride;
+      if (query_scale_)
+        query_scale_.Add(block.head, RowOf(i), queries_.q().data + i * queries_.q().stride, row);
+      const float factor = queries_.terms().query_scale().At(RowOf(i));
+      for (int64_t c = 0; c < call_.channels; c++) row[c] *= factor;
+    }
   }
 
   void AddSinks() {
@@ -174,10 +196,12 @@ class BackwardRun {
   KeyBiasGradient key_bias_;
   DistanceBiasGradient distance_bias_;
   MaskGradient mask_;
+  QueryScaleGradient query_scale_;
   detail::SinkSums& sinks_;
   float* q_strips_ = nullptr;
   float* grad_out_strips_ = nullptr;
   float* grad_q_ = nullptr;       // [panel][channels][kPanel]
+  float* grad_rows_ = nullptr;    // the same in rows, where the rows of q are still needed
   float* weights_ = nullptr;      // a tile for each panel
   float* gradients_ = nullptr;    // a tile for each panel
 };

@@ -107,6 +107,7 @@ struct BackwardInput {
 
 struct BackwardOutput {
   AnyOutput q{}, k{}, v{};
+  TensorView<float, 3> query_scale{};
   TensorView<float, 4> mask{};
   TensorView<float, 3> key_bias{};
   TensorView<float, 2> relative_bias{};

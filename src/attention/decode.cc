@@ -108,8 +108,11 @@ class DecodeChunk {
       detail::read_rows(call_.q, sequence.batch, group_.head(s), sequence.first_query, sequence.queries,
                         call_.options.q_rotary, q_ + s * static_cast<int64_t>(q_stride_),
                         static_cast<int64_t>(q_stride_));
-    const float factor = terms_.softcap().QueryFactor();
-    for (size_t i = 0; i < size; i++) q_[i] *= factor;
+    for (int64_t s = 0; s < group_.slots; s++) {
+      const float factor = terms_.softcap().QueryFactor() * terms_.query_scale().At(group_.head(s), QueryOf(s));
+      float* row = q_ + s * static_cast<int64_t>(q_stride_);
+      for (size_t c = 0; c < q_stride_; c++) row[c] *= factor;
+    }
   }
 
   size_t KeysFrom(int64_t first) const {
@@ -145,9 +148,11 @@ class DecodeChunk {
       partial_.sum[s] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums_ + s * kLanes)));
   }
 
+  // The row of q of a slot.
+  int64_t QueryOf(int64_t slot) const { return group_.sequence->first_query + slot % group_.sequence->queries; }
+
   RowPlace PlaceOf(int64_t slot, int64_t first, size_t keys) const {
-    return {group_.head(slot), group_.sequence->first_query + slot % group_.sequence->queries, group_.position(slot),
-            first, keys};
+    return {group_.head(slot), QueryOf(slot), group_.position(slot), first, keys};
   }
 
   bool HasNaN() const {

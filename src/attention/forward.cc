@@ -69,7 +69,9 @@ class ForwardBlock {
       part.first = panel.first_query, part.count = static_cast<int64_t>(panel.count);
       const StagedRows rows =
           call_.second_q ? ReadStreams(part, buffer) : ReadQueries(call_.q, part, call_.options.q_rotary, buffer);
-      RowsToPanels(rows, part.count, terms_.softcap().QueryFactor(), query_panels_ + first * rows.panel_rows());
+      float* panels = query_panels_ + first * rows.panel_rows();
+      RowsToPanels(rows, part.count, terms_.softcap().QueryFactor(), panels);
+      terms_.ScaleQueries(part, rows.channels, rows.panel_rows(), panels);
     }
   }
 

@@ -34,13 +34,16 @@ inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float*
     }
 }
 
-// Columns of rows, packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero past the last column.
-inline void RowsToStrips(const StagedRows& rows, size_t count, float factor, float* HWY_RESTRICT strips) {
+// Columns of rows, row i times factor(i), packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero
+// past the last column.
+template <class Factor>
+inline void RowsToStrips(const StagedRows& rows, size_t count, const Factor& factor_of, float* HWY_RESTRICT strips) {
   const FloatTag d;
   for (size_t first = 0; first < rows.channels; first += kPanel) {
     const size_t columns = std::min(kPanel, rows.channels - first);
     for (size_t i = 0; i < count; i++, strips += kPanel) {
       const float* from = rows.data + i * rows.stride + first;
+      const float factor = factor_of(i);
       size_t c = 0;
       for (; c + kLanes <= columns; c += kLanes)
         hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + c)), d, strips + c);

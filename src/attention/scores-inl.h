@@ -62,6 +62,7 @@ class ScoreTerms {
              detail::Arena& arena)
       : call_(call),
         sequence_(sequence),
+        query_scale_(call, sequence),
         softcap_(call, pass == Pass::backward, arena),
         key_bias_(call, sequence),
         distance_bias_(call, sequence, queries, arena),
@@ -71,6 +72,7 @@ class ScoreTerms {
 
   void Load(const detail::QueryBlock& block) {
     seen_ = {call_.first_seen(block.position()), call_.end_seen(sequence_, block.position() + block.count - 1)};
+    query_scale_.Load(block);
     key_bias_.Load(block);
     distance_bias_.Load(block, seen_.begin, seen_.end);
     mask_.Load(block);
@@ -78,6 +80,7 @@ class ScoreTerms {
   }
 
   const SeenKeys& seen() const { return seen_; }
+  const QueryScale& query_scale() const { return query_scale_; }
   const Softcap& softcap() const { return softcap_; }
   const DistanceBias& distance_bias() const { return distance_bias_; }
   const Edges& edges() const { return edges_; }
@@ -86,6 +89,14 @@ class ScoreTerms {
   // Rows that are prefetched during the products, if any.
   void set_ahead(detail::RowsAhead* ahead) { ahead_ = ahead; }
   detail::RowsAhead* ahead() const { return ahead_; }
+
+  // Panels of the block's queries, one after the other, [panel_rows][kPanel] each, times the queries' own factors.
+  void ScaleQueries(const detail::QueryBlock& block, size_t channels, size_t panel_rows, float* panels) const {
+    if (!query_scale_) return;
+    for (int64_t first = 0; first < block.count; first += static_cast<int64_t>(kPanel))
+      query_scale_.ScalePanel(block.first + first, block.count - first, channels,
+                              panels + static_cast<size_t>(first) * panel_rows);
+  }
 
   // tile[i][lane] = end(a[row seen.begin + i] . lanes[lane]), where the lane sees the row. end_from(row, vector) is the
   // end from that row of the block and that vector on.
@@ -136,6 +147,7 @@ class ScoreTerms {
 
   const detail::AttentionCall& call_;
   const detail::Sequence& sequence_;
+  QueryScale query_scale_;
   Softcap softcap_;
   KeyBias key_bias_;
   DistanceBias distance_bias_;

@@ -41,6 +41,7 @@ class StagedQueries {
     q_ = ReadQueries(call_.q, block, call_.options.q_rotary, q_buffer_);
     grad_out_ = ReadQueries(backward_.input->grad_out, block, {}, grad_out_buffer_);
     RowsToPanels(q_, block.count, terms_.softcap().QueryFactor(), q_panels_);
+    terms_.ScaleQueries(block, q_.channels, q_.panel_rows(), q_panels_);
     RowsToPanels(grad_out_, block.count, 1.0f, grad_out_panels_);
     for (size_t lane = 0; lane < WholePanels(block.count); lane++) LoadLane(lane);
     AddOutToDelta(ReadQueries(backward_.input->out, block, {}, out_buffer_), out_panel_);

@@ -42,7 +42,7 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
                " with eps ", eps, " and scale ", options.scale.value_or(1.0),
                ", expected scale / (|tau| + eps) of at most ", kLargestFactor);
   PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q_mu: shape ", shape_text(q.mu.shape),
-               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap or sinks");
+               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap, sinks or query_scale");
   check_like_mu(function, "q_log_sigma", q, "the shape of q_mu");
   check_like_mu(function, "k_log_sigma", k, "the shape of k_mu");
   check_like_mu(function, "v_log_sigma", v, "the shape of v_mu");
@@ -285,9 +285,12 @@ template <Element T>
 void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
                            W2Temperature temperature, const W2BackwardInput<T>& input, const W2Gradients<T>& gradients,
                            const AttentionOptions& options) {
-  const BackwardOutput of_options{
-      .mask = gradients.mask, .key_bias = gradients.key_bias, .relative_bias = gradients.relative_bias,
-      .alibi_slopes = gradients.alibi_slopes, .sinks = gradients.sinks};
+  const BackwardOutput of_options{.query_scale = gradients.query_scale,
+                                  .mask = gradients.mask,
+                                  .key_bias = gradients.key_bias,
+                                  .relative_bias = gradients.relative_bias,
+                                  .alibi_slopes = gradients.alibi_slopes,
+                                  .sinks = gradients.sinks};
   w2_backward(q, k, v, temperature, {input.out, input.softmax, input.grad_out, input.grad_lse},
               {gradients.q, gradients.k, gradients.v, gradients.tau, of_options}, options);
 }

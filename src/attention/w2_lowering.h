@@ -6,7 +6,7 @@
 // for any c. The first term is a dot product with scale 2t, the second a key bias; the last is the same for all keys of
 // a query, so it changes the log-sum-exp but not the weights.
 //
-// A softcap or a sink depends on it. Then two extra channels make the products whole scores:
+// A softcap, a sink or a factor of the query depends on it. Then two extra channels make the products whole scores:
 //   [q~, -|q~|^2 / 2, 1] . [k~, 1, -|k~|^2 / 2].
 #pragma once
 
@@ -73,7 +73,9 @@ struct W2Problem {
   double inverse_tau = 1.0;  // 1 / (|tau| + eps)
   double t = 1.0;            // options.scale times it
 
-  bool has_whole_scores() const { return means.options.softcap != 0 || !means.options.sinks.empty(); }
+  bool has_whole_scores() const {
+    return means.options.softcap != 0 || !means.options.sinks.empty() || means.options.query_scale.data != nullptr;
+  }
   // Rows of the lowered key bias for each key head: one, or one for each head of q, if the caller's bias has these.
   std::int64_t bias_rows() const {
     const TensorView<const float, 3>& bias = means.options.key_bias;

@@ -252,6 +252,9 @@ TEST(AttentionErrors, Biases) {
   expect_both_errors([](Call& c) { c.options.key_bias = batch.view(); }, {"key_bias: ", "[3, 2, 5]"});
   expect_both_errors([](Call& c) { c.options.key_bias = bias.view(), c.options.key_bias.strides[2] = 2; },
                      {"key_bias: ", "stride 2"});
+  static const Tensor<float, 3> scales({2, 2, 3}), short_scales({1, 1, 2});
+  expect_both_errors([](Call& c) { c.options.query_scale = scales.view(); }, {"query_scale: ", "[2, 2, 3]", "4"});
+  expect_both_errors([](Call& c) { c.options.query_scale = short_scales.view(); }, {"query_scale: ", "[1, 1, 2]", "3"});
   static const Tensor<float, 2> two({2, 9}), none({4, 0}), table({4, 9});
   expect_both_errors([](Call& c) { c.options.relative_bias.emplace(two.view(), 0); },
                      {"relative_bias: ", "[2, 9]", "4"});

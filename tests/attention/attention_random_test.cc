@@ -68,7 +68,7 @@ template <class T>
 struct Gradients {
   Guarded<T, 4> q, k, v;
   Guarded<float, 4> mask;
-  Guarded<float, 3> key_bias;
+  Guarded<float, 3> key_bias, query_scale;
   Guarded<float, 2> relative_bias;
   Guarded<float, 1> alibi_slopes, sinks;
 
@@ -78,6 +78,7 @@ struct Gradients {
         v({c.batch, c.groups, c.keys, c.value_width}, c.layout),
         mask(options.mask.added.shape, {.gap = c.layout.gap}),
         key_bias(options.key_bias.shape, {.gap = c.layout.gap}),
+        query_scale(options.query_scale.shape, {.gap = c.layout.gap}),
         relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
         alibi_slopes({c.heads}),
         sinks({c.heads}) {}
@@ -88,6 +89,7 @@ struct Gradients {
     v.reset();
     mask.reset();
     key_bias.reset();
+    query_scale.reset();
     relative_bias.reset();
     alibi_slopes.reset();
     sinks.reset();
@@ -97,6 +99,7 @@ struct Gradients {
     AttentionGradients<T> gradients{.q = q.view, .k = k.view, .v = v.view};
     if (c.mask) gradients.mask = mask.view;
     if (c.key_bias) gradients.key_bias = key_bias.view;
+    if (c.query_scale) gradients.query_scale = query_scale.view;
     if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
     if (c.alibi) gradients.alibi_slopes = alibi_slopes.view;
     if (c.sinks) gradients.sinks = sinks.view;
@@ -104,7 +107,7 @@ struct Gradients {
   }
   bool same_bits(const Gradients& other) const {
     return q.same_bits(other.q) && k.same_bits(other.k) && v.same_bits(other.v) && mask.same_bits(other.mask) &&
-           key_bias.same_bits(other.key_bias) && relative_bias.same_bits(other.relative_bias) &&
+           key_bias.same_bits(other.key_bias) && query_scale.same_bits(other.query_scale) && relative_bias.same_bits(other.relative_bias) &&
            alibi_slopes.same_bits(other.alibi_slopes) && sinks.same_bits(other.sinks);
   }
 };
@@ -158,7 +161,7 @@ template <class T>
 struct ExpectedBackward {
   using Sized = reference::Sized;
   Expected<4> q, k, v, mask;
-  Expected<3> key_bias;
+  Expected<3> key_bias, query_scale;
   Expected<2> relative_bias;
   Expected<1> alibi_slopes, sinks;
 
@@ -172,6 +175,7 @@ struct ExpectedBackward {
     v = {exact.v, plain.v};
     if (c.mask) mask = {*exact.mask, *plain.mask};
     if (c.key_bias) key_bias = {*exact.key_bias, *plain.key_bias};
+    if (c.query_scale) query_scale = {*exact.query_scale, *plain.query_scale};
     if (c.bias_span > 0) relative_bias = {*exact.relative_bias, *plain.relative_bias};
     if (c.alibi) alibi_slopes = {*exact.alibi_slopes, *plain.alibi_slopes};
     if (c.sinks) sinks = {*exact.sinks, *plain.sinks};
@@ -184,6 +188,7 @@ struct ExpectedBackward {
     expect_exact_zeros("gradients.v", gradients.v, v);
     if (c.mask) expect_obeys_error_rule("gradients.mask", gradients.mask, mask);
     if (c.key_bias) expect_obeys_error_rule("gradients.key_bias", gradients.key_bias, key_bias);
+    if (c.query_scale) expect_obeys_error_rule("gradients.query_scale", gradients.query_scale, query_scale);
     if (c.bias_span > 0) expect_obeys_error_rule("gradients.relative_bias", gradients.relative_bias, relative_bias);
     if (c.alibi) expect_obeys_error_rule("gradients.alibi_slopes", gradients.alibi_slopes, alibi_slopes);
     if (c.sinks) expect_obeys_error_rule("gradients.sinks", gradients.sinks, sinks);

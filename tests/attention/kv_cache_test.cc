@@ -127,7 +127,7 @@ TYPED_TEST(KvCacheOf, StepsEqualAWholePass) {
   for (Tensor<float, 4>* x : {&t.k, &t.v})  // numbers that every type holds, so that only the rotated keys are rounded
     for (float& value : *x) value = float(TypeParam(value));
   const AnyRotaryTable table = table_of(kRope, 0, kTokens, kTokens);
-  t.forward({.causal = true, .rotate_q = table, .rotate_k = table});
+  t.forward({.causal = true, .q_rotary = table, .k_rotary = table});
   const double allowed = std::is_same_v<TypeParam, float> ? 2e-6 : std::is_same_v<TypeParam, f16> ? 2e-3 : 2e-2;
   KvCache<TypeParam> rotated(config(kTokens)), unrotated(config(kTokens, CachedKeys::unrotated));
   Tensor<float, 4> out({kBatch, kHeads, 1, kValueWidth});
@@ -135,9 +135,9 @@ TYPED_TEST(KvCacheOf, StepsEqualAWholePass) {
     const AnyRotaryTable row = table_of(kRope, i, 1, i + 1);
     rotated.append(tokens_of(t.k, i, 1), tokens_of(t.v, i, 1), row);
     unrotated.append(tokens_of(t.k, i, 1), tokens_of(t.v, i, 1));
-    attention_forward(tokens_of(t.q, i, 1), rotated, {.out = out.view()}, {.causal = true, .rotate_q = row});
+    attention_forward(tokens_of(t.q, i, 1), rotated, {.out = out.view()}, {.causal = true, .q_rotary = row});
     EXPECT_LE(difference(t.out, i, out), allowed) << "rotated, token " << i;
-    attention_forward(tokens_of(t.q, i, 1), unrotated, {.out = out.view()}, {.rotate_q = row, .rotate_k = table});
+    attention_forward(tokens_of(t.q, i, 1), unrotated, {.out = out.view()}, {.q_rotary = row, .k_rotary = table});
     EXPECT_LE(difference(t.out, i, out), 2e-6) << "unrotated, token " << i;
   }
 }
@@ -154,14 +154,14 @@ TEST(KvCache, DynamicNtkStaysExactWithUnrotatedKeys) {
     const AnyRotaryTable all = table_of(kDynamic, 0, length, length), row = table_of(kDynamic, i, 1, length);
     Tensor<float, 4> scratch({kBatch, kHeads, length, kValueWidth});
     attention_forward(tokens_of(t.q, 0, length), tokens_of(t.k, 0, length), tokens_of(t.v, 0, length),
-                      {.out = scratch.view()}, {.causal = true, .rotate_q = all, .rotate_k = all});
+                      {.out = scratch.view()}, {.causal = true, .q_rotary = all, .k_rotary = all});
 
     unrotated.append(tokens_of(t.k, i, 1), tokens_of(t.v, i, 1));
-    attention_forward(tokens_of(t.q, i, 1), unrotated, {.out = out.view()}, {.rotate_q = row, .rotate_k = all});
+    attention_forward(tokens_of(t.q, i, 1), unrotated, {.out = out.view()}, {.q_rotary = row, .k_rotary = all});
     EXPECT_LE(difference(scratch, i, out), 2e-6) << "token " << i;
 
     rotated.append(tokens_of(t.k, i, 1), tokens_of(t.v, i, 1), row);
-    attention_forward(tokens_of(t.q, i, 1), rotated, {.out = stale.view()}, {.rotate_q = row});
+    attention_forward(tokens_of(t.q, i, 1), rotated, {.out = stale.view()}, {.q_rotary = row});
     const double off = difference(scratch, i, stale);
     const bool same = length <= kDynamic.max_position_embeddings;  // up to there angles do not change
     EXPECT_TRUE(same ? off <= 2e-6 : off >= 1e-3) << "token " << i << ", off by " << off;
@@ -257,14 +257,14 @@ TEST(KvCache, BadInput) {
   const AnyRotaryTable wide = table_of({.head_dim = 32}, 0, 4, 4);
   EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), few), "rotation: shape [1, 3, 8]", "at least 4 tokens");
   EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), wide), "rotation: shape [1, 4, 16]");
-  EXPECT_ERROR(unrotated.append(t.k.view(), t.v.view(), table), "unrotated", "rotate_k");
+  EXPECT_ERROR(unrotated.append(t.k.view(), t.v.view(), table), "unrotated", "k_rotary");
   EXPECT_ERROR(cache.truncate(2, 0), "[KvCache::truncate] b: 2");
   EXPECT_ERROR(cache.truncate(0, 1), "[KvCache::truncate] length: 1", "0 to 0");
   EXPECT_EQ(cache.longest(), 0);
 
   cache.append(t.k.view(), t.v.view());
   Tensor<float, 4> out(t.out.shape());
-  EXPECT_ERROR(attention_forward(t.q.view(), cache, {.out = out.view()}, {.rotate_k = table}), "rotate_k", "rotated");
+  EXPECT_ERROR(attention_forward(t.q.view(), cache, {.out = out.view()}, {.k_rotary = table}), "k_rotary", "rotated");
   EXPECT_ERROR(attention_forward(t.q.view(), cache, {.out = out.view()}, {.query_starts = many}), "query_starts");
   EXPECT_ERROR(attention_forward(t.v.view(), cache, {.out = out.view()}), "[attention_forward]", "k: shape");
 }

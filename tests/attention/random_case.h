@@ -51,7 +51,7 @@ struct Case {
   std::vector<std::int64_t> query_offsets, key_lengths, query_starts, key_starts;
   std::optional<Shape<4>> visible, mask;
   bool mask_has_infinities = false, mask_is_expanded = false;  // expanded: its full shape, with strides of 0
-  std::optional<Shape<3>> key_bias;
+  std::optional<Shape<3>> key_bias, query_scale;
   std::int64_t bias_span = 0, first_distance = 0;  // span 0: no relative bias
   RotaryCase q_rotary, k_rotary;
   bool sinks = false, lse = true, weights = false, grad_lse = false;
@@ -91,6 +91,7 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   if (c.mask) out << " mask " << shape_text(*c.mask) << (c.mask_has_infinities ? " with -inf" : "");
   if (c.mask && c.mask_is_expanded) out << " expanded";
   if (c.key_bias) out << " key_bias " << shape_text(*c.key_bias);
+  if (c.query_scale) out << " query_scale " << shape_text(*c.query_scale);
   if (c.bias_span > 0) out << " relative_bias span " << c.bias_span << " from " << c.first_distance;
   if (c.q_rotary.pairs > 0) out << " q_rotary " << c.q_rotary;
   if (c.k_rotary.pairs > 0) out << " k_rotary " << c.k_rotary;
@@ -178,6 +179,7 @@ inline void draw_masks(Draw& draw, Case& c) {
     c.bias_span = draw.pick<std::int64_t>({1, 2, 9, 64, 129, 300});
     c.first_distance = draw.between(-c.keys - 3, 3);
   }
+  if (draw.chance(15)) c.query_scale = Shape<3>{size(c.batch), size(c.heads), c.queries};
   c.alibi = c.bias_span == 0 && draw.chance(12);
 }
 
@@ -224,7 +226,7 @@ inline Case random_case(std::uint32_t seed, std::int64_t most_work = 200'000) {
 template <class T>
 struct Inputs {
   Guarded<T, 4> q, k, v, grad_out;
-  Guarded<float, 3> grad_lse, key_bias, cos_q, sin_q, cos_k, sin_k;
+  Guarded<float, 3> grad_lse, key_bias, query_scale, cos_q, sin_q, cos_k, sin_k;
   Guarded<float, 4> mask;
   Guarded<bool, 4> visible;
   Guarded<float, 2> relative_bias;
@@ -298,13 +300,21 @@ struct Inputs {
       });
       options.key_bias = key_bias.view;
     }
+    if (c.query_scale) {  // 0 too: its gradient is that of any other
+      query_scale = Guarded<float, 3>(*c.query_scale, {.gap = c.layout.gap});
+      query_scale.for_each([&](float& element) { element = 2 * random_.uniform(next_++); });
+      if (query_scale.view.size() > 0) query_scale.view.data[0] = 0;
+      options.query_scale = query_scale.view;
+    }
     if (c.bias_span > 0) {
       relative_bias = Guarded<float, 2>({c.heads, c.bias_span}, {.gap = c.layout.gap});
       fill(relative_bias, 1);
       options.relative_bias = RelativeBiasView(relative_bias.view, c.first_distance);
     }
     if (c.alibi) {
-      for (std::int64_t h = 0; h < c.heads; h++) alibi_slopes.push_back(random_.uniform(next_++));
+      // Weights of far keys must stay above the least normal float, which kernels take for 0.
+      const float most = std::min(1.0f, 64.0f / static_cast<float>(std::max<std::int64_t>(1, c.keys)));
+      for (std::int64_t h = 0; h < c.heads; h++) alibi_slopes.push_back(most * random_.uniform(next_++));
       options.alibi_slopes = alibi_slopes;
     }
     if (!c.sinks) return;

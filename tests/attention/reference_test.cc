@@ -53,6 +53,7 @@ void expect_backward_is_derivative(const Case& c) {
   expect_is_derivative("v", p, given, p.v.values, gradients.v.values);
   if (p.mask) expect_is_derivative("mask", p, given, p.mask->values, gradients.mask->values);
   if (p.key_bias) expect_is_derivative("key_bias", p, given, p.key_bias->values, gradients.key_bias->values);
+  if (p.query_scale) expect_is_derivative("query_scale", p, given, p.query_scale->values, gradients.query_scale->values);
   if (p.relative_bias)
     expect_is_derivative("relative_bias", p, given, p.relative_bias->values, gradients.relative_bias->values);
   if (p.alibi_slopes)

@@ -14,43 +14,46 @@ using reference::Array;
 
 template <class T>
 struct W2GradientMemory {
-  Guarded<T, 4> q_mean, k_mean, v_mean, v_spread;
-  Guarded<float, 4> q_spread, k_spread;
+  Guarded<T, 4> q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma;
   Guarded<float, 4> mask;
-  Guarded<float, 3> key_bias;
+  Guarded<float, 3> key_bias, query_scale;
   Guarded<float, 2> relative_bias;
-  Guarded<float, 1> sinks;
+  Guarded<float, 1> alibi_slopes, sinks;
   double tau = NAN;
 
   W2GradientMemory(const W2Case& c, const AttentionOptions& options)
-      : q_mean({c.batch, c.heads, c.queries, c.width}, c.layout),
-        k_mean({c.batch, c.groups, c.keys, c.width}, c.layout),
-        v_mean({c.batch, c.groups, c.keys, c.value_width}, c.layout),
-        v_spread(v_mean.view.shape, c.layout),
-        q_spread(q_mean.view.shape, c.layout),
-        k_spread(k_mean.view.shape, c.layout),
-        mask(options.mask.shape, {.gap = c.layout.gap}),
+      : q_mu({c.batch, c.heads, c.queries, c.width}, c.layout),
+        k_mu({c.batch, c.groups, c.keys, c.width}, c.layout),
+        v_mu({c.batch, c.groups, c.keys, c.value_width}, c.layout),
+        q_log_sigma(q_mu.view.shape, c.layout),
+        k_log_sigma(k_mu.view.shape, c.layout),
+        v_log_sigma(v_mu.view.shape, c.layout),
+        mask(options.mask.added.shape, {.gap = c.layout.gap}),
         key_bias(options.key_bias.shape, {.gap = c.layout.gap}),
+        query_scale(options.query_scale.shape, {.gap = c.layout.gap}),
         relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
+        alibi_slopes({c.heads}, {}),
         sinks({c.heads}, {}) {}
 
   void run(const W2Case& c, const W2Inputs<T>& inputs, const W2Outputs<T>& outputs) {
-    W2Result<T> result{{outputs.mean.view, outputs.spread.view}, outputs.lse.view, inputs.grad_out(), {}};
-    if (c.grad_lse) result.grad_lse = inputs.means.grad_lse.view;
-    W2Gradients<T> gradients{.q = {q_mean.view, q_spread.view},
-                             .k = {k_mean.view, k_spread.view},
-                             .v = {v_mean.view, v_spread.view},
+    W2BackwardInput<T> input{{outputs.mu.view, outputs.log_sigma.view}, outputs.softmax.view, inputs.grad_out(), {}};
+    if (c.grad_lse) input.grad_lse = inputs.means.grad_lse.view;
+    W2Gradients<T> gradients{.q = {q_mu.view, q_log_sigma.view},
+                             .k = {k_mu.view, k_log_sigma.view},
+                             .v = {v_mu.view, v_log_sigma.view},
                              .tau = &tau};
     if (c.mask) gradients.mask = mask.view;
     if (c.key_bias) gradients.key_bias = key_bias.view;
+    if (c.query_scale) gradients.query_scale = query_scale.view;
     if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
+    if (c.alibi) gradients.alibi_slopes = alibi_slopes.view;
     if (c.sinks) gradients.sinks = sinks.view;
-    w2_attention_backward(inputs.q(), inputs.k(), inputs.v(), inputs.tau, result, gradients, inputs.options());
+    w2_attention_backward(inputs.q(), inputs.k(), inputs.v(), inputs.tau, input, gradients, inputs.options());
   }
   bool same_bits(const W2GradientMemory& x) const {
-    return q_mean.same_bits(x.q_mean) && q_spread.same_bits(x.q_spread) && k_mean.same_bits(x.k_mean) &&
-           k_spread.same_bits(x.k_spread) && v_mean.same_bits(x.v_mean) && v_spread.same_bits(x.v_spread) &&
-           mask.same_bits(x.mask) && key_bias.same_bits(x.key_bias) && relative_bias.same_bits(x.relative_bias) &&
+    return q_mu.same_bits(x.q_mu) && q_log_sigma.same_bits(x.q_log_sigma) && k_mu.same_bits(x.k_mu) &&
+           k_log_sigma.same_bits(x.k_log_sigma) && v_mu.same_bits(x.v_mu) && v_log_sigma.same_bits(x.v_log_sigma) &&
+           alibi_slopes.same_bits(x.alibi_slopes) && query_scale.same_bits(x.query_scale) && mask.same_bits(x.mask) && key_bias.same_bits(x.key_bias) && relative_bias.same_bits(x.relative_bias) &&
            sinks.same_bits(x.sinks) && tau == x.tau;
   }
 };
@@ -60,12 +63,12 @@ double loss(const reference::W2Problem<double>& w, const W2Case& c, const W2Inpu
   const reference::W2Result<double> result = w2_forward(w);
   double sum = 0;
   std::size_t i = 0;
-  inputs.means.grad_out.for_each([&](float g) { sum += g * result.mean.out.values[i++]; });
+  inputs.means.grad_out.for_each([&](float g) { sum += g * result.mu.out.values[i++]; });
   i = 0;
-  inputs.spreads.grad_out.for_each([&](float g) { sum += g * result.spread.values[i++]; });
+  inputs.log_sigmas.grad_out.for_each([&](float g) { sum += g * result.log_sigma.values[i++]; });
   i = 0;
   inputs.means.grad_lse.for_each([&](float g) {
-    const double lse = result.mean.lse.values[i++];
+    const double lse = result.mu.lse.values[i++];
     if (c.grad_lse && std::isfinite(lse)) sum += g * lse;
   });
   return sum;
@@ -132,15 +135,17 @@ void check_case(const W2Case& c) {
   W2GradientMemory<float> given(c, inputs.options());
   given.run(c, inputs, outputs);
   Differences d(c, inputs);
-  d.expect_equal("q.mean", d.problem.means.q, given.q_mean);
-  d.expect_equal("q.spread", d.problem.q_spread, given.q_spread);
-  d.expect_equal("k.mean", d.problem.means.k, given.k_mean);
-  d.expect_equal("k.spread", d.problem.k_spread, given.k_spread);
-  d.expect_equal("v.mean", d.problem.means.v, given.v_mean);
-  d.expect_equal("v.spread", d.problem.v_spread, given.v_spread);
+  d.expect_equal("q_mu", d.problem.means.q, given.q_mu);
+  d.expect_equal("q_log_sigma", d.problem.q_log_sigma, given.q_log_sigma);
+  d.expect_equal("k_mu", d.problem.means.k, given.k_mu);
+  d.expect_equal("k_log_sigma", d.problem.k_log_sigma, given.k_log_sigma);
+  d.expect_equal("v_mu", d.problem.means.v, given.v_mu);
+  d.expect_equal("v_log_sigma", d.problem.v_log_sigma, given.v_log_sigma);
   if (c.mask && !c.mask_is_expanded) d.expect_equal("mask", *d.problem.means.mask, given.mask);
+  if (c.query_scale) d.expect_equal("query_scale", *d.problem.means.query_scale, given.query_scale);
   if (c.key_bias) d.expect_equal("key_bias", *d.problem.means.key_bias, given.key_bias);
   if (c.bias_span > 0) d.expect_equal("relative_bias", *d.problem.means.relative_bias, given.relative_bias);
+  if (c.alibi) d.expect_equal("alibi_slopes", *d.problem.means.alibi_slopes, given.alibi_slopes);
   if (c.sinks) d.expect_equal("sinks", *d.problem.means.sinks, given.sinks);
   d.expect_equal_tau(given.tau);
 }
@@ -165,13 +170,13 @@ TEST(W2Gradient, EveryOptionAtOnce) {
   c.seed = 5;
   c.batch = 2, c.groups = 2, c.heads = 4, c.queries = 5, c.keys = 7, c.width = 6, c.value_width = 3;
   c.causal = true;
-  c.window = Window(5);
+  c.window = Window(5, 5);
   c.key_lengths = {7, 4};
   c.visible = Shape<4>{2, 1, 5, 7};
   c.mask = Shape<4>{1, 4, 1, 7};
   c.key_bias = Shape<3>{1, 2, 7};
   c.bias_span = 4, c.first_distance = -3;
-  c.rotate_q = c.rotate_k = {3, Pairing::half, 1};
+  c.q_rotary = c.k_rotary = {3, Pairing::half, 1};
   c.grad_lse = true;
   for (const double tau : {-2.0, 0.7, 40.0}) {
     c.tau = tau;
@@ -224,14 +229,12 @@ void expect_rounded(std::uint32_t seed) {
     to.for_each([&](float& element) { element = values[i++]; });
   };
   for (const auto& [from, to] :
-       {std::pair{&inputs.means, &wide_inputs.means}, {&inputs.spreads, &wide_inputs.spreads}}) {
+       {std::pair{&inputs.means, &wide_inputs.means}, {&inputs.log_sigmas, &wide_inputs.log_sigmas}}) {
     widen(from->q, to->q);
     widen(from->k, to->k);
     widen(from->v, to->v);
     widen(from->grad_out, to->grad_out);
   }
-  widen(inputs.q_sigma, wide_inputs.q_sigma);
-  widen(inputs.k_sigma, wide_inputs.k_sigma);
   wide_outputs.run(wide_inputs);
   const auto expect_same = [](const Guarded<float, 4>& from, const Guarded<T, 4>& rounded) {
     std::vector<std::uint16_t> bits;
@@ -240,18 +243,19 @@ void expect_rounded(std::uint32_t seed) {
     rounded.for_each([&](const T& element) { wrong += element.bits != bits[i++]; });
     EXPECT_EQ(wrong, 0u);
   };
-  expect_same(wide_outputs.mean, outputs.mean);
-  expect_same(wide_outputs.spread, outputs.spread);
-  widen(outputs.mean, wide_outputs.mean);
-  widen(outputs.spread, wide_outputs.spread);
+  expect_same(wide_outputs.mu, outputs.mu);
+  expect_same(wide_outputs.log_sigma, outputs.log_sigma);
+  EXPECT_TRUE(wide_outputs.softmax.same_bits(outputs.softmax));
+  widen(outputs.mu, wide_outputs.mu);
+  widen(outputs.log_sigma, wide_outputs.log_sigma);
   W2GradientMemory<float> wide(c, wide_inputs.options());
   wide.run(c, wide_inputs, wide_outputs);
-  expect_same(wide.q_mean, narrow.q_mean);
-  EXPECT_TRUE(wide.q_spread.same_bits(narrow.q_spread));
-  expect_same(wide.k_mean, narrow.k_mean);
-  EXPECT_TRUE(wide.k_spread.same_bits(narrow.k_spread));
-  expect_same(wide.v_mean, narrow.v_mean);
-  expect_same(wide.v_spread, narrow.v_spread);
+  expect_same(wide.q_mu, narrow.q_mu);
+  expect_same(wide.q_log_sigma, narrow.q_log_sigma);
+  expect_same(wide.k_mu, narrow.k_mu);
+  expect_same(wide.k_log_sigma, narrow.k_log_sigma);
+  expect_same(wide.v_mu, narrow.v_mu);
+  expect_same(wide.v_log_sigma, narrow.v_log_sigma);
   EXPECT_EQ(wide.tau, narrow.tau);
 }
 

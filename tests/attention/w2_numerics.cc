@@ -12,13 +12,15 @@ namespace {
 
 constexpr std::int64_t kTokens = 2048, kWidth = 64;
 
+// Sigma both in double, as log_sigma has it, and rounded to float.
 struct Streams {
-  Tensor<float, 4> mean, spread;
-  Streams() : mean({1, 1, kTokens, kWidth}), spread({1, 1, kTokens, kWidth}) {}
-  W2Streams<const float> in() const { return {mean.view(), spread.view()}; }
-  float at(std::int64_t token, std::int64_t c) const {
-    return c < kWidth ? mean(0, 0, token, c) : spread(0, 0, token, c - kWidth);
+  Tensor<float, 4> mu, log_sigma;
+  Streams() : mu({1, 1, kTokens, kWidth}), log_sigma({1, 1, kTokens, kWidth}) {}
+  W2Streams<const float> in() const { return {mu.view(), log_sigma.view()}; }
+  double exact(std::int64_t token, std::int64_t c) const {
+    return c < kWidth ? mu(0, 0, token, c) : std::exp(static_cast<double>(log_sigma(0, 0, token, c - kWidth)) / 2);
   }
+  float at(std::int64_t token, std::int64_t c) const { return static_cast<float>(exact(token, c)); }
 };
 
 struct Setting {
@@ -26,15 +28,20 @@ struct Setting {
   float deviation, offset;
 };
 
-// Keys are normal around the offset; query i is key i and a difference of deviation 0.05 sqrt(tau) in each channel, so
-// that its score with key i is about -0.3, the size at which a key's weight matters.
+// Keys: means are normal around the offset, sigmas uniform, both with this deviation. Query i is key i and a difference
+// of deviation 0.05 sqrt(tau) in each channel, so that its score with key i is about -0.3, the size at which a key's
+// weight matters.
 void fill(const Setting& s, Streams& q, Streams& k) {
   const auto gap = static_cast<float>(0.05 * std::sqrt(s.tau));
-  for (const bool spread : {false, true}) {
-    Tensor<float, 4>&to_k = spread ? k.spread : k.mean, &to_q = spread ? q.spread : q.mean;
-    Philox(1, spread).fill_normal(to_k, s.offset, s.deviation);
-    Philox(2, spread).fill_normal(to_q, 0.0f, gap);
-    for (std::int64_t i = 0; i < to_q.size(); i++) to_q.data()[i] += to_k.data()[i];
+  Philox(1, 0).fill_normal(k.mu, s.offset, s.deviation);
+  Philox(1, 1).fill_uniform(k.log_sigma, 0.05f * s.deviation, (0.05f + std::sqrt(12.0f)) * s.deviation);
+  Philox(2, 0).fill_normal(q.mu, 0.0f, gap);
+  Philox(2, 1).fill_normal(q.log_sigma, 0.0f, gap);
+  for (std::int64_t i = 0; i < q.mu.size(); i++) {
+    q.mu.data()[i] += k.mu.data()[i];
+    float &to_q = q.log_sigma.data()[i], &to_k = k.log_sigma.data()[i];  // sigmas so far
+    to_q = 2 * std::log(std::fabs(to_q + to_k));
+    to_k = 2 * std::log(to_k);
   }
 }
 
@@ -56,8 +63,8 @@ Tensor<float, 3> scores_without_mean_key(const Streams& q, const Streams& k, dou
     }
     bias(0, 0, i) = static_cast<float>(-t * key_norm);
   }
-  const AttentionOptions options{.scale = 2 * t, .window = Window(1), .key_bias = std::as_const(bias).view()};
-  attention_forward(joined_q.view(), joined_k.view(), k.mean.view(), {out.view(), lse.view(), {}}, options);
+  const AttentionOptions options{.scale = 2 * t, .window = Window(1, 1), .key_bias = std::as_const(bias).view()};
+  attention_forward(joined_q.view(), joined_k.view(), k.mu.view(), {.out = out.view(), .lse = lse.view()}, options);
   for (std::int64_t i = 0; i < kTokens; i++)
     lse(0, 0, i) = static_cast<float>(lse(0, 0, i) - t * norms[static_cast<std::size_t>(i)]);
   return lse;
@@ -68,8 +75,8 @@ Errors measure(const Setting& s) {
   fill(s, q, k);
   const double t = 1 / (s.tau + kTauEps);
   Tensor<float, 3> centred({1, 1, kTokens});
-  const AttentionOptions options{.window = Window(1)};
-  w2_attention_forward(q.in(), k.in(), k.in(), s.tau, {{out.mean.view(), out.spread.view()}, centred.view(), {}},
+  const AttentionOptions options{.window = Window(1, 1)};
+  w2_attention_forward(q.in(), k.in(), k.in(), s.tau, {.out = {out.mu.view(), out.log_sigma.view()}, .lse = centred.view()},
                        options);
   const Tensor<float, 3> plain = scores_without_mean_key(q, k, t);
   Errors worst;
@@ -79,7 +86,7 @@ Errors measure(const Setting& s) {
     for (std::int64_t c = 0; c < 2 * kWidth; c++) {
       const float difference = q.at(i, c) - k.at(i, c);
       direct += difference * difference;
-      exact -= t * std::pow(static_cast<double>(q.at(i, c)) - k.at(i, c), 2);
+      exact -= t * std::pow(q.exact(i, c) - k.exact(i, c), 2);
     }
     direct *= static_cast<float>(-t);
     worst.centred = std::max(worst.centred, std::fabs(centred(0, 0, i) - exact));
@@ -94,7 +101,7 @@ Errors measure(const Setting& s) {
 
 int main() {
   std::puts(
-      "| deviation | offset | tau | mean key subtracted | not subtracted | direct form |\n|---|---|---|---|---|---|");
+      "| deviation | offset of mu | tau | mean key subtracted | not subtracted | direct form |\n|---|---|---|---|---|---|");
   for (const float deviation : {1.0f, 4.0f})
     for (const float offset : {0.0f, 10.0f, 100.0f})
       for (const double tau : {1.0, 0.1, 0.05, 0.01}) {

@@ -107,7 +107,7 @@ struct Problem {
   std::vector<Sequence> sequences;
   std::optional<Array<std::uint8_t, 4>> visible;
   std::optional<Array<Real, 4>> mask;
-  std::optional<Array<Real, 3>> key_bias;
+  std::optional<Array<Real, 3>> key_bias, query_scale;
   std::optional<Array<Real, 2>> relative_bias;
   std::int64_t first_distance = 0;
   std::optional<Rotary<Real>> q_rotary, k_rotary;
@@ -165,6 +165,7 @@ Problem<Real> problem(TensorView<const T, 4> q, TensorView<const T, 4> k, Tensor
   p.visible = read_if_present<std::uint8_t>(options.mask.visible);
   p.mask = read_if_present<Real>(options.mask.added);
   p.key_bias = read_if_present<Real>(options.key_bias);
+  p.query_scale = read_if_present<Real>(options.query_scale);
   if (options.relative_bias) {
     p.relative_bias = read<Real>(options.relative_bias->table);
     p.first_distance = options.relative_bias->first_distance;
@@ -204,6 +205,7 @@ struct Seen {
   std::int64_t distance;  // the key's position minus the query's
   Real score;
   Real slope;  // of the score by the dot product
+  Real by_query_scale = 0;
 };
 
 // Which head of the key bias belongs to head h of q: it has those of q, those of k, or one for all.
@@ -242,11 +244,13 @@ Seen<Real> score(const Problem<Real>& p, const Array<Real, 4>& q, const Array<Re
   const Real *q_row = q.row(b, h, i), *k_row = k.row(b, p.group(h), key);
   Real dot = 0;
   for (std::int64_t d = 0; d < p.width(); d++) dot += q_row[d] * k_row[d];
-  Seen<Real> seen{key, distance, dot * p.scale, p.scale};
+  const Real factor = p.query_scale ? (*p.query_scale)(b, h, i) : Real(1);
+  Seen<Real> seen{key, distance, dot * p.scale * factor, p.scale * factor, dot * p.scale};
   if (p.softcap > 0) {
     const Real t = tanh(seen.score / p.softcap);
     seen.score = p.softcap * t;
     seen.slope *= 1 - t * t;
+    seen.by_query_scale *= 1 - t * t;
   }
   if (p.key_bias) seen.score += (*p.key_bias)(b, bias_head(p, h), key);
   seen.score += distance_bias(p, h, distance);

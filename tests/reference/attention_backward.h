@@ -14,7 +14,7 @@ template <class Real>
 struct Gradients {
   Array<Real, 4> q, k, v;
   std::optional<Array<Real, 4>> mask;
-  std::optional<Array<Real, 3>> key_bias;
+  std::optional<Array<Real, 3>> key_bias, query_scale;
   std::optional<Array<Real, 2>> relative_bias;
   std::optional<Array<Real, 1>> alibi_slopes, sinks;
 };
@@ -66,6 +66,7 @@ void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<R
     add_multiple(weight * factor, grad_out, p.value_width(), gradients.v.row(b, group, seen.key));
     add_multiple(by_score * seen.slope, k.row(b, group, seen.key), p.width(), gradients.q.row(b, h, i));
     add_multiple(by_score * seen.slope, q.row(b, h, i), p.width(), gradients.k.row(b, group, seen.key));
+    if (p.query_scale) (*gradients.query_scale)(b, h, i) += by_score * seen.by_query_scale;
     if (p.mask) (*gradients.mask)(b, h, i, seen.key) += by_score;
     if (p.key_bias) (*gradients.key_bias)(b, bias_head(p, h), seen.key) += by_score;
     if (p.relative_bias) (*gradients.relative_bias)(h, bias_column(p, seen.distance)) += by_score;
@@ -79,7 +80,7 @@ Gradients<Real> backward(const Problem<Real>& p, const Given<Real>& given) {
   rotate(q, p.q_rotary, false);
   rotate(k, p.k_rotary, false);
   Gradients<Real> gradients{Array<Real, 4>(p.q.shape), Array<Real, 4>(p.k.shape), Array<Real, 4>(p.v.shape),
-                            zeros_like(p.mask),        zeros_like(p.key_bias),    zeros_like(p.relative_bias),
+                            zeros_like(p.mask),        zeros_like(p.key_bias),    zeros_like(p.query_scale), zeros_like(p.relative_bias),
                             zeros_like(p.alibi_slopes), zeros_like(p.sinks)};
   for (std::int64_t b = 0; b < p.batch(); b++)
     for (std::int64_t h = 0; h < p.heads(); h++)

@@ -62,6 +62,7 @@ Real w2_score(const W2Problem<Real>& w, const Gaussians<Real>& q, const Gaussian
   const Real squares = squared_distance(q.mu.row(b, h, i), k.mu.row(b, g, key), p.width()) +
                        squared_distance(q.sigma.row(b, h, i), k.sigma.row(b, g, key), p.width());
   Real score = -p.scale * squares / (std::abs(w.tau) + static_cast<Real>(kTauEps));
+  if (p.query_scale) score *= (*p.query_scale)(b, h, i);
   if (p.softcap > 0) score = p.softcap * tanh(score / p.softcap);
   if (p.key_bias) score += (*p.key_bias)(b, bias_head(p, h), key);
   score += distance_bias(p, h, distance);

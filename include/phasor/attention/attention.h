@@ -1,6 +1,6 @@
 // Attention: out = softmax(scores) v, forward and backward, in memory that grows with S, never with S x S.
 //
-//   score(i, j) = cap(scale * rotate(q_i) . rotate(k_j)) + key_bias(j) + bias(j - p_i) + mask(i, j)
+//   score(i, j) = cap(scale * query_scale(i) * rotate(q_i) . rotate(k_j)) + key_bias(j) + bias(j - p_i) + mask(i, j)
 //
 // in this order: scale, softcap, biases, masks, softmax. Tensors are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
 // and out [B, H, T, E]; H is a multiple of G (grouped queries: head h reads key head h / (H / G)); D and E are 1 to
@@ -52,7 +52,8 @@ struct MaskInput {
 // Everything is optional. Tensors, tables and lists borrow what has a name and own what has none (core/input.h); a
 // tensor without data is absent.
 struct AttentionOptions {
-  std::optional<double> scale{};  // 1/sqrt(D) when not given
+  std::optional<double> scale{};         // 1/sqrt(D) when not given
+  TensorInput<float, 3> query_scale{};  // [B or 1, H or 1, T]: one more factor of q_i . k_j, for each query
 
   // Positions of queries: query i of sequence b is at p = query_offsets[b] + i. One number for all sequences, one for
   // each, or none: then S - T, so that the last query is at the position of the last key.
@@ -105,6 +106,7 @@ struct AttentionBackwardInput {
 template <Element T>
 struct AttentionGradients {
   TensorView<T, 4> q{}, k{}, v{};
+  TensorView<float, 3> query_scale{};    // shaped as options.query_scale
   TensorView<float, 4> mask{};           // shaped as options.mask, of float: summed over its broadcast dimensions
   TensorView<float, 3> key_bias{};       // shaped as options.key_bias
   TensorView<float, 2> relative_bias{};  // [H, span]

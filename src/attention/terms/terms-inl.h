@@ -20,6 +20,7 @@
 #include "terms/edges-inl.h"
 #include "terms/key_bias-inl.h"
 #include "terms/mask-inl.h"
+#include "terms/query_scale-inl.h"
 #include "terms/sink.h"
 #include "terms/softcap-inl.h"
 
@@ -30,9 +31,9 @@
 
 namespace phasor::detail {
 
-using TermOptions = std::tuple<SoftcapOption, KeyBiasOption, DistanceBiasOption, MaskOption, EdgesOption, SinkOption,
-                               DropoutOption>;
-using TermSums = std::tuple<KeyBiasSums, DistanceBiasSums, SinkSums>;
+using TermOptions = std::tuple<QueryScaleOption, SoftcapOption, KeyBiasOption, DistanceBiasOption, MaskOption, EdgesOption,
+                               SinkOption, DropoutOption>;
+using TermSums = std::tuple<QueryScaleSums, KeyBiasSums, DistanceBiasSums, SinkSums>;
 
 // Calls body(Option()) for each term.
 template <class Body>
