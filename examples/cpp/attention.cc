@@ -8,6 +8,6 @@ int main() {
   phasor::Tensor<float, 4> q({1, 32, 1024, 128}), k({1, 8, 1024, 128}), v(k.shape()), out(q.shape());  // [B, H, T, D]
   phasor::Philox(1).fill_normal(q), phasor::Philox(2).fill_normal(k), phasor::Philox(3).fill_normal(v);
   phasor::attention_forward(q.view(), k.view(), v.view(), {.out = out.view()},
-                            {.causal = true, .window = 256, .rotate_q = table, .rotate_k = table});
+                            {.causal = true, .window = 256, .q_rotary = table, .k_rotary = table});
   std::printf("%.4f %.4f %.4f\n", out(0, 31, 1023, 0), out(0, 31, 1023, 1), out(0, 31, 1023, 2));
 }

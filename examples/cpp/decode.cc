@@ -31,7 +31,7 @@ int main() {
 
     Tensor<float, 4> out({1, kHeads, 1, 128});
     Tensor<float, 3> lse({1, kHeads, 1});
-    phasor::attention_forward(q.view(), cache, {.out = out.view(), .lse = lse.view()}, {.rotate_q = table});
+    phasor::attention_forward(q.view(), cache, {.out = out.view(), .lse = lse.view()}, {.q_rotary = table});
     std::printf("token %lld sees %lld tokens: out %.4f %.4f %.4f, log-sum-exp %.4f\n", static_cast<long long>(position),
                 static_cast<long long>(cache.longest()), out(0, 0, 0, 0), out(0, 0, 0, 1), out(0, 0, 0, 2),
                 lse(0, 0, 0));

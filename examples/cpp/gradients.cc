@@ -8,7 +8,7 @@ using phasor::Tensor;
 int main() {
   constexpr std::int64_t kHeads = 4, kTokens = 256, kHeadDim = 32;
   Tensor<float, 4> q({1, kHeads, kTokens, kHeadDim}), k(q.shape()), v(q.shape()), out(q.shape()), grad_out(q.shape());
-  Tensor<float, 3> lse({1, kHeads, kTokens});
+  Tensor<float, 4> softmax({1, kHeads, kTokens, 2});  // for the backward pass
   phasor::Philox(1).fill_normal(q), phasor::Philox(2).fill_normal(k), phasor::Philox(3).fill_normal(v);
   phasor::Philox(4).fill_normal(grad_out);
 
@@ -16,12 +16,12 @@ int main() {
                                   {.queries = phasor::consecutive_positions(kTokens),
                                    .shape = {.heads = kHeads, .head_dim = kHeadDim, .causal = true}});
   const phasor::AttentionOptions options{.causal = true, .relative_bias = plan.bias};
-  phasor::attention_forward(q.view(), k.view(), v.view(), {.out = out.view(), .lse = lse.view()}, options);
+  phasor::attention_forward(q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view()}, options);
 
   Tensor<float, 4> grad_q(q.shape()), grad_k(k.shape()), grad_v(v.shape());
   Tensor<float, 2> grad_bias(plan.bias->table.shape());  // [heads, distances]
   phasor::attention_backward(
-      q.view(), k.view(), v.view(), {.out = out.view(), .lse = lse.view(), .grad_out = grad_out.view()},
+      q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view(), .grad_out = grad_out.view()},
       {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .relative_bias = grad_bias.view()}, options);
   std::printf("q %.4f, k %.4f, v %.4f, bias of the distance -1 %.4f\n", grad_q(0, 3, 255, 0), grad_k(0, 3, 255, 0),
               grad_v(0, 3, 255, 0), grad_bias(3, -1 - plan.bias->first_distance));

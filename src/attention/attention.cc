@@ -2,6 +2,7 @@
 
 #include "call.h"
 #include "check_shapes.h"
+#include "rotation_gradient.h"
 
 namespace phasor::detail {
 
@@ -26,6 +27,8 @@ void attention_backward(const TensorView<const T, 4>& q, const TensorView<const 
   const BackwardOutput output{.q = gradients.q,
                               .k = gradients.k,
                               .v = gradients.v,
+                              .q_rotary = gradients.q_rotary,
+                              .k_rotary = gradients.k_rotary,
                               .query_scale = gradients.query_scale,
                               .mask = gradients.mask,
                               .key_bias = gradients.key_bias,
@@ -33,7 +36,7 @@ void attention_backward(const TensorView<const T, 4>& q, const TensorView<const 
                               .alibi_slopes = gradients.alibi_slopes,
                               .sinks = gradients.sinks};
   check_backward(kName, call, any, output);
-  backward(call, any, output);
+  backward_with_tables(call, any, output);
 }
 
 // For the element types that kernels convert.

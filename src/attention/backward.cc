@@ -161,8 +161,8 @@ class BackwardRun {
     for (size_t p = 0; p < queries_.panels(); p++)
       PanelToRows(grad_q_ + p * kPanel * stride, queries_.q().channels, scale, rows + p * kPanel * stride, stride);
     if (queries_.terms().query_scale()) ScaleQueryRows(rows, stride);
-    detail::rotate_back(call_.options.q_rotary, block.sequence->batch, block.first, block.count, call_.channels, rows,
-                        static_cast<int64_t>(stride));
+    detail::rotate_back(call_.options.q_rotary, block.sequence->batch, block.head, block.first, block.count,
+                        call_.channels, rows, static_cast<int64_t>(stride));
     detail::write_rows(backward_.output->q, block.sequence->batch, block.head, block.first, block.count, rows,
                        static_cast<int64_t>(stride));
   }

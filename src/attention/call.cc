@@ -96,9 +96,12 @@ void check_rotation(const char* function, const char* name, const RotaryView& ta
                " and sin of shape ", shape_text(table.sin.shape), ", expected the same");
   PHASOR_CHECK(table.cos.has_contiguous_rows() && table.sin.has_contiguous_rows(), function, name,
                ": last stride is not 1, expected 1");
-  PHASOR_CHECK((table.cos.shape[0] == 1 || table.cos.shape[0] == x.shape[0]) && table.cos.shape[1] >= x.shape[2],
-               function, name, ": shape ", shape_text(table.cos.shape), ", expected 1 or ", x.shape[0],
-               " sequences of at least ", x.shape[2], " tokens as ", rotated, " of shape ", shape_text(x.shape), " has");
+  const Shape<4>& shape = table.cos.shape;
+  PHASOR_CHECK((shape[0] == 1 || shape[0] == x.shape[0]) && (shape[1] == 1 || shape[1] == x.shape[1]) &&
+                   shape[2] >= x.shape[2],
+               function, name, ": shape ", shape_text(shape), ", expected 1 or ", x.shape[0], " sequences, 1 or ",
+               x.shape[1], " heads and at least ", x.shape[2], " tokens as ", rotated, " of shape ",
+               shape_text(x.shape), " has");
   PHASOR_CHECK(2 * table.pairs() <= x.shape[3], function, name, ": rotates ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as ", rotated, " of shape ", shape_text(x.shape), " has");
 }
@@ -149,6 +152,17 @@ void check_all_apart(const char* function, const AttentionCall& call, const List
   check_apart(function, outputs, inputs);
 }
 
+void check_table_gradient(const char* function, const char* name, const std::optional<RotaryView>& table,
+                          const RotaryGradient& gradient, List<Extent>& outputs) {
+  if (!gradient.is_wanted()) return;
+  PHASOR_CHECK(table, function, name, ": given without the table, expected both");
+  for (const TensorView<float, 4>& numbers : {gradient.cos, gradient.sin}) {
+    if (!numbers.data) continue;
+    check_output(function, name, numbers, table->cos.shape, "the shape of the table");
+    outputs.push_back(extent(name, numbers));
+  }
+}
+
 void check_rows_of_results(const char* function, const char* name, const AnyView& x, const Shape<4>& shape) {
   check_shape(function, name, x.shape, shape, "[B, H, T, E]");
   check_data(function, name, x.data, x.shape);
@@ -190,6 +204,8 @@ void check_backward(const char* function, const AttentionCall& call, const Backw
   List<Extent> outputs = more_outputs, inputs = more_inputs;
   outputs.insert(outputs.end(), {extent(call.names.grad_q, output.q), extent(call.names.grad_k, output.k),
                                  extent(call.names.grad_v, output.v)});
+  check_table_gradient(function, "grad_q_rotary", call.options.q_rotary, output.q_rotary, outputs);
+  check_table_gradient(function, "grad_k_rotary", call.options.k_rotary, output.k_rotary, outputs);
   for_each_term([&](auto term) {
     if constexpr (requires { term.check_gradient(function, call, output, outputs); })
       term.check_gradient(function, call, output, outputs);

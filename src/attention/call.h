@@ -107,6 +107,7 @@ struct BackwardInput {
 
 struct BackwardOutput {
   AnyOutput q{}, k{}, v{};
+  RotaryGradient q_rotary{}, k_rotary{};
   TensorView<float, 3> query_scale{};
   TensorView<float, 4> mask{};
   TensorView<float, 3> key_bias{};

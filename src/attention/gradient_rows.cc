@@ -50,7 +50,7 @@ void GradientRows::finish_rows(const std::optional<RotaryView>& rotation, std::i
       const float* other = row(static_cast<std::int64_t>(c) + 1, b, g, j);
       for (std::int64_t i = 0; i < channels; i++) sum[i] += other[i];
     }
-  rotate_back(rotation, b, first, count, channels, row(0, b, g, first), stride(0));
+  rotate_back(rotation, b, g, first, count, channels, row(0, b, g, first), stride(0));
   if (!in_place_) write_rows(out_, b, g, first, count, row(0, b, g, first), stride(0));
 }
 

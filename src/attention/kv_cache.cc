@@ -29,16 +29,17 @@ KvCacheConfig checked(KvCacheConfig config) {
 }
 
 void check_rotation(const RotaryView& rotation, const KvCacheConfig& config, std::int64_t tokens) {
-  const Shape<3>& shape = rotation.cos.shape;
+  const Shape<4>& shape = rotation.cos.shape;
   PHASOR_CHECK(config.keys == CachedKeys::rotated, kAppend,
                "rotation: given to a cache of unrotated keys, expected in options.k_rotary of attention");
   PHASOR_CHECK(shape == rotation.sin.shape, kAppend, "rotation: cos of shape ", shape_text(shape), " and sin of shape ",
                shape_text(rotation.sin.shape), ", expected the same");
   detail::check_rows(kAppend, "rotation.cos", shape, rotation.cos.strides);
   detail::check_rows(kAppend, "rotation.sin", shape, rotation.sin.strides);
-  PHASOR_CHECK((shape[0] == 1 || shape[0] == config.batch) && shape[1] >= tokens && 2 * shape[2] <= config.channels,
-               kAppend, "rotation: shape ", shape_text(shape), ", expected 1 or ", config.batch,
-               " sequences of at least ", tokens, " tokens and at most ", config.channels, " / 2 pairs");
+  PHASOR_CHECK((shape[0] == 1 || shape[0] == config.batch) && (shape[1] == 1 || shape[1] == config.key_heads) &&
+                   shape[2] >= tokens && 2 * shape[3] <= config.channels,
+               kAppend, "rotation: shape ", shape_text(shape), ", expected 1 or ", config.batch, " sequences, 1 or ",
+               config.key_heads, " heads, at least ", tokens, " tokens and at most ", config.channels, " / 2 pairs");
 }
 
 // The counts of each sequence, checked to fit.

@@ -30,10 +30,12 @@ void write_typed(const AnyOutput& x, std::int64_t offset, std::int64_t count, co
 }
 
 // The table's rows of these tokens, as a table of one sequence.
-RotaryView table_rows(const RotaryView& table, std::int64_t b, std::int64_t first, std::int64_t count) {
-  const std::int64_t sequence = table.cos.shape[0] == 1 ? 0 : b;
-  return {table.cos.slice(0, sequence, 1).slice(1, first, count),
-          table.sin.slice(0, sequence, 1).slice(1, first, count), table.pairing};
+RotaryView table_rows(const RotaryView& table, std::int64_t b, std::int64_t h, std::int64_t first,
+                      std::int64_t count) {
+  const auto rows = [&](const TensorView<const float, 4>& x) {
+    return x.slice(0, x.shape[0] == 1 ? 0 : b, 1).slice(1, x.shape[1] == 1 ? 0 : h, 1).slice(2, first, count);
+  };
+  return {rows(table.cos), rows(table.sin), table.pairing};
 }
 
 TensorView<float, 4> as_tensor(float* rows, std::int64_t count, std::int64_t channels, std::int64_t stride) {
@@ -57,7 +59,7 @@ void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t fi
       break;
   }
   if (rotation && count > 0)
-    apply_rotary(as_tensor(to, count, x.shape[3], stride), table_rows(*rotation, b, first, count));
+    apply_rotary(as_tensor(to, count, x.shape[3], stride), table_rows(*rotation, b, h, first, count));
 }
 
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
@@ -76,10 +78,11 @@ void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t
   }
 }
 
-void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
-                 std::int64_t channels, float* rows, std::int64_t stride) {
+void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h, std::int64_t first,
+                 std::int64_t count, std::int64_t channels, float* rows, std::int64_t stride) {
   if (!rotation || count == 0) return;
-  apply_rotary(as_tensor(rows, count, channels, stride), table_rows(*rotation, b, first, count), Rotation::transpose);
+  apply_rotary(as_tensor(rows, count, channels, stride), table_rows(*rotation, b, h, first, count),
+               Rotation::transpose);
 }
 
 }  // namespace phasor::detail

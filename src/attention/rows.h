@@ -17,7 +17,7 @@ void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t
                 const float* from, std::int64_t stride);
 
 // Converts gradients of rotated rows to gradients of the rows, in place: the transpose of the rotation.
-void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t first, std::int64_t count,
-                 std::int64_t channels, float* rows, std::int64_t stride);
+void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h, std::int64_t first,
+                 std::int64_t count, std::int64_t channels, float* rows, std::int64_t stride);
 
 }  // namespace phasor::detail

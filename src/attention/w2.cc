@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "check_shapes.h"
+#include "rotation_gradient.h"
 #include "rows.h"
 #include "w2_lowering.h"
 #include "w2_rows.h"
@@ -185,18 +186,26 @@ double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2
   return -r * lowered.query_terms(b, h, i);
 }
 
-// Finishes the gradients by q~, applies the transposed rotation and stores them. Returns their part of t dt.
+// From gradients by q~ or k~ to those of the table that rotates the means, of mu and of log_sigma.
+void store_gradients(const StreamsView& x, const std::optional<RotaryView>& rotation, const Scratch& gradient,
+                     const RotaryGradient& of_table, const StreamsOutput& output) {
+  if (of_table.is_wanted()) rotation_gradient(x.mu, *rotation, gradient, of_table);
+  for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
+    const auto [b, h, first, count, index] = block;
+    rotate_back(rotation, b, h, first, count, x.mu.shape[3], gradient.row(b, h, first), gradient.channels());
+    differentiate_sigma(x.log_sigma, block, gradient);
+    split_block(gradient, block, output);
+  });
+}
+
+// Finishes the gradients by q~. Returns their part of t dt.
 double finish_queries(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInputs& input,
-                      const Scratch& gradient, const StreamsOutput& output) {
+                      const Scratch& gradient) {
   List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     for (std::int64_t i = first; i < first + count; i++)
       parts[static_cast<std::size_t>(index)] += finish_query(problem, lowered, input, b, h, i, gradient.row(b, h, i));
-    rotate_back(problem.means.options.q_rotary, b, first, count, problem.means.channels, gradient.row(b, h, first),
-                gradient.channels());
-    differentiate_sigma(problem.q.log_sigma, block, gradient);
-    split_block(gradient, block, output);
   });
   return sum_of(parts);
 }
@@ -219,19 +228,14 @@ double finish_key(const W2Problem& problem, const W2Lowered& lowered, const Lowe
   return part;
 }
 
-// Finishes the gradients by k~, applies the transposed rotation and stores them. Returns their part of t dt.
-double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const LoweredGradients& gradients,
-                   const StreamsOutput& output) {
+// Finishes the gradients by k~. Returns their part of t dt.
+double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const LoweredGradients& gradients) {
   const Scratch& gradient = gradients.k;
   List<double> parts(block_count(gradient.view().shape));
   for_row_blocks(gradient.view().shape, [&](const RowBlock& block) {
     const auto [b, g, first, count, index] = block;
     for (std::int64_t j = first; j < first + count; j++)
       parts[static_cast<std::size_t>(index)] += finish_key(problem, lowered, gradients, b, g, j);
-    rotate_back(problem.means.options.k_rotary, b, first, count, problem.means.channels, gradient.row(b, g, first),
-                gradient.channels());
-    differentiate_sigma(problem.k.log_sigma, block, gradient);
-    split_block(gradient, block, output);
   });
   return sum_of(parts);
 }
@@ -263,8 +267,10 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   of_kernel.q = gradients.q.view(), of_kernel.k = gradients.k.view(), of_kernel.v = gradients.v.view();
   if (!whole) of_kernel.key_bias = gradients.key_bias.view();
   backward(lowered.call, {out.view(), input.softmax, grad_out.view(), input.grad_lse}, of_kernel);
-  const double from_queries = finish_queries(problem, lowered, input, gradients.q, output.q);
-  const double from_keys = finish_keys(problem, lowered, gradients, output.k);
+  const double from_queries = finish_queries(problem, lowered, input, gradients.q);
+  const double from_keys = finish_keys(problem, lowered, gradients);
+  store_gradients(q, options.q_rotary, gradients.q, output.options.q_rotary, output.q);
+  store_gradients(k, options.k_rotary, gradients.k, output.options.k_rotary, output.k);
   split(gradients.v, output.v);
   if (output.options.key_bias.data && !whole) reduce_key_bias(gradients.key_bias, output.options.key_bias);
   // t = scale * u, u = 1 / (|tau| + eps): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as usual it
@@ -285,7 +291,9 @@ template <Element T>
 void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
                            W2Temperature temperature, const W2BackwardInput<T>& input, const W2Gradients<T>& gradients,
                            const AttentionOptions& options) {
-  const BackwardOutput of_options{.query_scale = gradients.query_scale,
+  const BackwardOutput of_options{.q_rotary = gradients.q_rotary,
+                                  .k_rotary = gradients.k_rotary,
+                                  .query_scale = gradients.query_scale,
                                   .mask = gradients.mask,
                                   .key_bias = gradients.key_bias,
                                   .relative_bias = gradients.relative_bias,

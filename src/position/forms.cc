@@ -78,7 +78,7 @@ Tensor<float, 4> apply_rotary_pos_emb(TensorView<const float, 4> x, const HalfTa
 }
 
 Tensor<float, 2> rotation_matrix(const RotaryView& table, std::int64_t b, std::int64_t t, std::int64_t head_dim) {
-  PHASOR_CHECK(b >= 0 && b < table.cos.shape[0] && t >= 0 && t < table.cos.shape[1], "rotation_matrix", "row: (", b,
+  PHASOR_CHECK(b >= 0 && b < table.cos.shape[0] && t >= 0 && t < table.tokens(), "rotation_matrix", "row: (", b,
                ", ", t, "), expected within a table of shape ", shape_text(table.cos.shape));
   PHASOR_CHECK(head_dim >= 2 * table.pairs(), "rotation_matrix", "head_dim: ", head_dim, ", expected at least ",
                2 * table.pairs(), ", which the table rotates");
@@ -86,7 +86,7 @@ Tensor<float, 2> rotation_matrix(const RotaryView& table, std::int64_t b, std::i
   for (std::int64_t c = 2 * table.pairs(); c < head_dim; c++) matrix(c, c) = 1.0f;
   for (std::int64_t i = 0; i < table.pairs(); i++) {
     const auto [first, second] = channels_of(table.pairing, i, table.pairs());
-    const float cos = table.cos(b, t, i), sin = table.sin(b, t, i);
+    const float cos = table.cos(b, 0, t, i), sin = table.sin(b, 0, t, i);
     matrix(first, first) = cos;
     matrix(first, second) = -sin;
     matrix(second, first) = sin;

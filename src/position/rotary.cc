@@ -96,7 +96,8 @@ void RotateBlock(const RotaryBlock<T>& block) {
     T* out = block.out + head * block.out_head + token * block.out_token;
     for (int64_t c = 0; c < block.channels; c += 64 / static_cast<int64_t>(sizeof(T)))
       hwy::Prefetch(x + c + block.prefetch);
-    RotateRow<P>(x, block.cos + token * block.cos_token, block.sin + token * block.sin_token, block.sin_sign,
+    RotateRow<P>(x, block.cos + head * block.cos_head + token * block.cos_token,
+                 block.sin + head * block.sin_head + token * block.sin_token, block.sin_sign,
                  static_cast<size_t>(block.pairs), out);
     const int64_t rotated = 2 * block.pairs;
     if (x != out && rotated < block.channels)
@@ -169,7 +170,9 @@ void check_rotary(const TensorView<const T, 4>& x, const RotaryView& table, cons
                "table: last stride is not 1, expected 1");
   PHASOR_CHECK(table.cos.shape[0] == 1 || table.cos.shape[0] == x.shape[0], kName, "table: ", table.cos.shape[0],
                " sequences, expected 1 or ", x.shape[0], " as x of shape ", shape_text(x.shape), " has");
-  PHASOR_CHECK(table.cos.shape[1] >= x.shape[2], kName, "table: ", table.cos.shape[1], " tokens, expected at least ",
+  PHASOR_CHECK(table.cos.shape[1] == 1 || table.cos.shape[1] == x.shape[1], kName, "table: ", table.cos.shape[1],
+               " heads, expected 1 or ", x.shape[1], " as x of shape ", shape_text(x.shape), " has");
+  PHASOR_CHECK(table.tokens() >= x.shape[2], kName, "table: ", table.tokens(), " tokens, expected at least ",
                x.shape[2], " as x of shape ", shape_text(x.shape), " has");
   PHASOR_CHECK(2 * table.pairs() <= x.shape[3], kName, "table: rotates ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as x of shape ", shape_text(x.shape), " has");
@@ -185,6 +188,11 @@ void check_rotary(const TensorView<const T, 4>& x, const RotaryView& table, cons
   const auto [out_low, out_high] = extent(out);
   PHASOR_CHECK(x_high <= out_low || out_high <= x_low, kName,
                "out: its memory range overlaps that of x, expected x itself or a range of its own");
+}
+
+// The stride of a dimension, 0 where its one index serves all.
+std::int64_t broadcast_stride(const TensorView<const float, 4>& table, std::size_t dimension) {
+  return table.shape[dimension] == 1 ? 0 : table.strides[dimension];
 }
 
 // How the rows of x are cut into tasks.
@@ -221,19 +229,24 @@ void rotate_all(const TensorView<const T, 4>& x, const RotaryView& table, const 
     const std::int64_t head = index % head_tiles * tile.heads;
     const std::int64_t token = index / head_tiles % token_tiles * tile.tokens;
     const std::int64_t b = index / head_tiles / token_tiles;
-    const std::int64_t table_b = table.cos.shape[0] == 1 ? 0 : b;
+    const auto first_row = [&](const TensorView<const float, 4>& numbers) {
+      return numbers.data + b * broadcast_stride(numbers, 0) + head * broadcast_stride(numbers, 1) +
+             token * numbers.strides[2];
+    };
     rotate_block(table.pairing,
                  RotaryBlock<T>{
                      .x = &x(b, head, token, 0),
                      .out = &out(b, head, token, 0),
-                     .cos = table.cos.data + table_b * table.cos.strides[0] + token * table.cos.strides[1],
-                     .sin = table.sin.data + table_b * table.sin.strides[0] + token * table.sin.strides[1],
+                     .cos = first_row(table.cos),
+                     .sin = first_row(table.sin),
                      .x_head = x.strides[1],
                      .x_token = x.strides[2],
                      .out_head = out.strides[1],
                      .out_token = out.strides[2],
-                     .cos_token = table.cos.strides[1],
-                     .sin_token = table.sin.strides[1],
+                     .cos_head = broadcast_stride(table.cos, 1),
+                     .cos_token = table.cos.strides[2],
+                     .sin_head = broadcast_stride(table.sin, 1),
+                     .sin_token = table.sin.strides[2],
                      .heads = std::min(tile.heads, x.shape[1] - head),
                      .tokens = std::min(tile.tokens, x.shape[2] - token),
                      .pairs = table.pairs(),

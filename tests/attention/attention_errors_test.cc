@@ -272,14 +272,14 @@ TEST(AttentionErrors, Rotation) {
   legal.options.q_rotary = rotary(good_q);
   legal.options.k_rotary = rotary(good_k);
   legal.forward();
-  expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(short_q); }, {"q_rotary: ", "[1, 2, 4]", "3"});
-  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(short_k); }, {"k_rotary: ", "[1, 4, 4]", "5"});
+  expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(short_q); }, {"q_rotary: ", "[1, 1, 2, 4]", "3"});
+  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(short_k); }, {"k_rotary: ", "[1, 1, 4, 4]", "5"});
   expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(wide); }, {"q_rotary: ", "10", "8"});
   expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(wide); }, {"k_rotary: ", "10", "8"});
   expect_both_errors([&](Call& c) { c.options.q_rotary = rotary(batches); }, {"q_rotary: ", "3", "2"});
   expect_both_errors([&](Call& c) { c.options.k_rotary = RotaryView(good_k.view(), narrow.view(), Pairing::half); },
-                     {"k_rotary: ", "[1, 5, 4]", "[1, 5, 3]"});
-  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(good_k), c.options.k_rotary->sin.strides[2] = 2; },
+                     {"k_rotary: ", "[1, 1, 5, 4]", "[1, 1, 5, 3]"});
+  expect_both_errors([&](Call& c) { c.options.k_rotary = rotary(good_k), c.options.k_rotary->sin.strides[3] = 2; },
                      {"k_rotary: ", "stride"});
 }
 

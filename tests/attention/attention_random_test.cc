@@ -71,6 +71,7 @@ struct Gradients {
   Guarded<float, 3> key_bias, query_scale;
   Guarded<float, 2> relative_bias;
   Guarded<float, 1> alibi_slopes, sinks;
+  Guarded<float, 4> cos_q, sin_q, cos_k, sin_k;
 
   Gradients(const Case& c, const AttentionOptions& options)
       : q({c.batch, c.heads, c.queries, c.width}, c.layout),
@@ -81,7 +82,11 @@ struct Gradients {
         query_scale(options.query_scale.shape, {.gap = c.layout.gap}),
         relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
         alibi_slopes({c.heads}),
-        sinks({c.heads}) {}
+        sinks({c.heads}),
+        cos_q(table_shape(options.q_rotary)),
+        sin_q(table_shape(options.q_rotary)),
+        cos_k(table_shape(options.k_rotary)),
+        sin_k(table_shape(options.k_rotary)) {}
 
   void run(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
     q.reset();
@@ -93,6 +98,7 @@ struct Gradients {
     relative_bias.reset();
     alibi_slopes.reset();
     sinks.reset();
+    for (Guarded<float, 4>* numbers : {&cos_q, &sin_q, &cos_k, &sin_k}) numbers->reset();
     AttentionBackwardInput<T> input{
         .out = stored.out.view, .softmax = stored.softmax.view, .grad_out = inputs.grad_out.view};
     if (c.grad_lse) input.grad_lse = inputs.grad_lse.view;
@@ -103,12 +109,21 @@ struct Gradients {
     if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
     if (c.alibi) gradients.alibi_slopes = alibi_slopes.view;
     if (c.sinks) gradients.sinks = sinks.view;
+    if (c.table_gradients && c.q_rotary.pairs > 0) gradients.q_rotary = {cos_q.view, sin_q.view};
+    if (c.table_gradients && c.k_rotary.pairs > 0) gradients.k_rotary = {cos_k.view, sin_k.view};
     attention_backward(inputs.q.view, inputs.k.view, inputs.v.view, input, gradients, inputs.options);
   }
   bool same_bits(const Gradients& other) const {
     return q.same_bits(other.q) && k.same_bits(other.k) && v.same_bits(other.v) && mask.same_bits(other.mask) &&
            key_bias.same_bits(other.key_bias) && query_scale.same_bits(other.query_scale) && relative_bias.same_bits(other.relative_bias) &&
-           alibi_slopes.same_bits(other.alibi_slopes) && sinks.same_bits(other.sinks);
+           alibi_slopes.same_bits(other.alibi_slopes) && sinks.same_bits(other.sinks) &&
+           cos_q.same_bits(other.cos_q) && sin_q.same_bits(other.sin_q) && cos_k.same_bits(other.cos_k) &&
+           sin_k.same_bits(other.sin_k);
+  }
+
+ private:
+  static Shape<4> table_shape(const std::optional<RotaryView>& table) {
+    return table ? table->cos.shape : Shape<4>{};
   }
 };
 
@@ -164,6 +179,7 @@ struct ExpectedBackward {
   Expected<3> key_bias, query_scale;
   Expected<2> relative_bias;
   Expected<1> alibi_slopes, sinks;
+  Expected<4> cos_q, sin_q, cos_k, sin_k;
 
   ExpectedBackward(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
     const reference::Gradients<Sized> exact =
@@ -179,6 +195,10 @@ struct ExpectedBackward {
     if (c.bias_span > 0) relative_bias = {*exact.relative_bias, *plain.relative_bias};
     if (c.alibi) alibi_slopes = {*exact.alibi_slopes, *plain.alibi_slopes};
     if (c.sinks) sinks = {*exact.sinks, *plain.sinks};
+    if (exact.q_rotary) cos_q = {exact.q_rotary->cos, plain.q_rotary->cos};
+    if (exact.q_rotary) sin_q = {exact.q_rotary->sin, plain.q_rotary->sin};
+    if (exact.k_rotary) cos_k = {exact.k_rotary->cos, plain.k_rotary->cos};
+    if (exact.k_rotary) sin_k = {exact.k_rotary->sin, plain.k_rotary->sin};
   }
 
   void check(const Case& c, const Gradients<T>& gradients) const {
@@ -192,6 +212,14 @@ struct ExpectedBackward {
     if (c.bias_span > 0) expect_obeys_error_rule("gradients.relative_bias", gradients.relative_bias, relative_bias);
     if (c.alibi) expect_obeys_error_rule("gradients.alibi_slopes", gradients.alibi_slopes, alibi_slopes);
     if (c.sinks) expect_obeys_error_rule("gradients.sinks", gradients.sinks, sinks);
+    if (c.table_gradients && c.q_rotary.pairs > 0) {
+      expect_obeys_error_rule("gradients.q_rotary.cos", gradients.cos_q, cos_q);
+      expect_obeys_error_rule("gradients.q_rotary.sin", gradients.sin_q, sin_q);
+    }
+    if (c.table_gradients && c.k_rotary.pairs > 0) {
+      expect_obeys_error_rule("gradients.k_rotary.cos", gradients.cos_k, cos_k);
+      expect_obeys_error_rule("gradients.k_rotary.sin", gradients.sin_k, sin_k);
+    }
   }
 
  private:

@@ -255,8 +255,8 @@ TEST(KvCache, BadInput) {
   EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), {}, negative), "counts: -1 for sequence 0");
   const AnyRotaryTable few = table_of(kRope, 0, 3, 3), table = table_of(kRope, 0, 4, 4);
   const AnyRotaryTable wide = table_of({.head_dim = 32}, 0, 4, 4);
-  EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), few), "rotation: shape [1, 3, 8]", "at least 4 tokens");
-  EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), wide), "rotation: shape [1, 4, 16]");
+  EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), few), "rotation: shape [1, 1, 3, 8]", "at least 4 tokens");
+  EXPECT_ERROR(cache.append(t.k.view(), t.v.view(), wide), "rotation: shape [1, 1, 4, 16]");
   EXPECT_ERROR(unrotated.append(t.k.view(), t.v.view(), table), "unrotated", "k_rotary");
   EXPECT_ERROR(cache.truncate(2, 0), "[KvCache::truncate] b: 2");
   EXPECT_ERROR(cache.truncate(0, 1), "[KvCache::truncate] length: 1", "0 to 0");

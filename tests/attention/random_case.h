@@ -35,7 +35,7 @@ class Draw {
 struct RotaryCase {
   std::int64_t pairs = 0;  // none: no rotation
   Pairing pairing = Pairing::half;
-  std::int64_t batch = 1;
+  std::int64_t batch = 1, heads = 1;
 };
 
 struct Case {
@@ -54,7 +54,7 @@ struct Case {
   std::optional<Shape<3>> key_bias, query_scale;
   std::int64_t bias_span = 0, first_distance = 0;  // span 0: no relative bias
   RotaryCase q_rotary, k_rotary;
-  bool sinks = false, lse = true, weights = false, grad_lse = false;
+  bool sinks = false, table_gradients = false, lse = true, weights = false, grad_lse = false;
   double dropout = 0;
   std::uint64_t dropout_seed = 0;
   bool alibi = false;
@@ -72,7 +72,8 @@ inline std::ostream& operator<<(std::ostream& out, const std::vector<std::int64_
 }
 
 inline std::ostream& operator<<(std::ostream& out, const RotaryCase& rotary) {
-  return out << rotary.pairs << ' ' << pairing_name(rotary.pairing) << " pairs for " << rotary.batch << " sequences";
+  return out << rotary.pairs << ' ' << pairing_name(rotary.pairing) << " pairs for " << rotary.batch << " sequences, "
+             << rotary.heads << " heads";
 }
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {
@@ -191,6 +192,8 @@ inline void draw_rotation(Draw& draw, Case& c) {
   if (c.width < 2 || !draw.chance(35)) return;
   c.q_rotary = c.k_rotary = rotary();
   if (draw.chance(15)) c.k_rotary = rotary();
+  if (draw.chance(25)) c.q_rotary.heads = c.heads;
+  if (draw.chance(25)) c.k_rotary.heads = c.groups;
   if (draw.chance(10)) c.q_rotary.pairs = 0;
   if (draw.chance(10)) c.k_rotary.pairs = 0;
 }
@@ -219,6 +222,7 @@ inline Case random_case(std::uint32_t seed, std::int64_t most_work = 200'000) {
   c.lse = draw.chance(80);
   c.weights = draw.chance(40);
   c.grad_lse = draw.chance(25);
+  c.table_gradients = draw.chance(40);
   return c;
 }
 
@@ -226,7 +230,8 @@ inline Case random_case(std::uint32_t seed, std::int64_t most_work = 200'000) {
 template <class T>
 struct Inputs {
   Guarded<T, 4> q, k, v, grad_out;
-  Guarded<float, 3> grad_lse, key_bias, query_scale, cos_q, sin_q, cos_k, sin_k;
+  Guarded<float, 3> grad_lse, key_bias, query_scale;
+  Guarded<float, 4> cos_q, sin_q, cos_k, sin_k;
   Guarded<float, 4> mask;
   Guarded<bool, 4> visible;
   Guarded<float, 2> relative_bias;
@@ -324,10 +329,10 @@ struct Inputs {
 
   // A table has more rows than there are tokens, as one that is made once for the longest sequence does.
   std::optional<RotaryView> make_rotation(const RotaryCase& c, std::int64_t tokens, std::int64_t gap,
-                                          Guarded<float, 3>& cos, Guarded<float, 3>& sin) {
+                                          Guarded<float, 4>& cos, Guarded<float, 4>& sin) {
     if (c.pairs == 0) return std::nullopt;
-    cos = Guarded<float, 3>({c.batch, tokens + 2, c.pairs}, {.gap = gap});
-    sin = Guarded<float, 3>({c.batch, tokens + 2, c.pairs}, {.gap = gap});
+    cos = Guarded<float, 4>({c.batch, c.heads, tokens + 2, c.pairs}, {.gap = gap});
+    sin = Guarded<float, 4>({c.batch, c.heads, tokens + 2, c.pairs}, {.gap = gap});
     const std::uint64_t first = next_;
     cos.for_each([&](float& element) { element = std::cos(6.3f * random_.uniform(next_++)); });
     next_ = first;  // the same angles

@@ -56,6 +56,12 @@ void expect_backward_is_derivative(const Case& c) {
   if (p.query_scale) expect_is_derivative("query_scale", p, given, p.query_scale->values, gradients.query_scale->values);
   if (p.relative_bias)
     expect_is_derivative("relative_bias", p, given, p.relative_bias->values, gradients.relative_bias->values);
+  for (auto [name, table, by_table] : {std::tuple{"q_rotary", &p.q_rotary, &gradients.q_rotary},
+                                       {"k_rotary", &p.k_rotary, &gradients.k_rotary}}) {
+    if (!*table) continue;
+    expect_is_derivative(name, p, given, (*table)->cos.values, (*by_table)->cos.values);
+    expect_is_derivative(name, p, given, (*table)->sin.values, (*by_table)->sin.values);
+  }
   if (p.alibi_slopes)
     expect_is_derivative("alibi_slopes", p, given, p.alibi_slopes->values, gradients.alibi_slopes->values);
   if (p.sinks) expect_is_derivative("sinks", p, given, p.sinks->values, gradients.sinks->values);

@@ -19,6 +19,7 @@ struct W2GradientMemory {
   Guarded<float, 3> key_bias, query_scale;
   Guarded<float, 2> relative_bias;
   Guarded<float, 1> alibi_slopes, sinks;
+  Guarded<float, 4> cos_q, sin_q, cos_k, sin_k;
   double tau = NAN;
 
   W2GradientMemory(const W2Case& c, const AttentionOptions& options)
@@ -33,7 +34,11 @@ struct W2GradientMemory {
         query_scale(options.query_scale.shape, {.gap = c.layout.gap}),
         relative_bias({c.heads, c.bias_span}, {.gap = c.layout.gap}),
         alibi_slopes({c.heads}, {}),
-        sinks({c.heads}, {}) {}
+        sinks({c.heads}, {}),
+        cos_q(table_shape(options.q_rotary)),
+        sin_q(table_shape(options.q_rotary)),
+        cos_k(table_shape(options.k_rotary)),
+        sin_k(table_shape(options.k_rotary)) {}
 
   void run(const W2Case& c, const W2Inputs<T>& inputs, const W2Outputs<T>& outputs) {
     W2BackwardInput<T> input{{outputs.mu.view, outputs.log_sigma.view}, outputs.softmax.view, inputs.grad_out(), {}};
@@ -48,7 +53,12 @@ struct W2GradientMemory {
     if (c.bias_span > 0) gradients.relative_bias = relative_bias.view;
     if (c.alibi) gradients.alibi_slopes = alibi_slopes.view;
     if (c.sinks) gradients.sinks = sinks.view;
+    if (c.q_rotary.pairs > 0) gradients.q_rotary = {cos_q.view, sin_q.view};
+    if (c.k_rotary.pairs > 0) gradients.k_rotary = {cos_k.view, sin_k.view};
     w2_attention_backward(inputs.q(), inputs.k(), inputs.v(), inputs.tau, input, gradients, inputs.options());
+  }
+  static Shape<4> table_shape(const std::optional<RotaryView>& table) {
+    return table ? table->cos.shape : Shape<4>{};
   }
   bool same_bits(const W2GradientMemory& x) const {
     return q_mu.same_bits(x.q_mu) && q_log_sigma.same_bits(x.q_log_sigma) && k_mu.same_bits(x.k_mu) &&
@@ -147,6 +157,14 @@ void check_case(const W2Case& c) {
   if (c.bias_span > 0) d.expect_equal("relative_bias", *d.problem.means.relative_bias, given.relative_bias);
   if (c.alibi) d.expect_equal("alibi_slopes", *d.problem.means.alibi_slopes, given.alibi_slopes);
   if (c.sinks) d.expect_equal("sinks", *d.problem.means.sinks, given.sinks);
+  if (c.q_rotary.pairs > 0) {
+    d.expect_equal("q_rotary.cos", d.problem.means.q_rotary->cos, given.cos_q);
+    d.expect_equal("q_rotary.sin", d.problem.means.q_rotary->sin, given.sin_q);
+  }
+  if (c.k_rotary.pairs > 0) {
+    d.expect_equal("k_rotary.cos", d.problem.means.k_rotary->cos, given.cos_k);
+    d.expect_equal("k_rotary.sin", d.problem.means.k_rotary->sin, given.sin_k);
+  }
   d.expect_equal_tau(given.tau);
 }
 
@@ -176,7 +194,7 @@ TEST(W2Gradient, EveryOptionAtOnce) {
   c.mask = Shape<4>{1, 4, 1, 7};
   c.key_bias = Shape<3>{1, 2, 7};
   c.bias_span = 4, c.first_distance = -3;
-  c.q_rotary = c.k_rotary = {3, Pairing::half, 1};
+  c.q_rotary = c.k_rotary = {.pairs = 3};
   c.grad_lse = true;
   for (const double tau : {-2.0, 0.7, 40.0}) {
     c.tau = tau;

@@ -315,10 +315,10 @@ TEST(RopeEncoding, QueriesAndKeysShareTheLength) {
   const Tensor<std::int64_t, 3> queries = consecutive_positions(4), keys = consecutive_positions(64);
   const PositionPlan plan = lower_alone(rope, {.queries = queries.view(), .keys = keys.view(), .shape = kShape});
   const RotaryView q(*plan.rotate_q), k(*plan.key_rotation());
-  EXPECT_EQ(k.cos.shape[1], 64);
-  for (std::int64_t i = 0; i < 4; i++) EXPECT_EQ(q.cos(0, 3, i), k.cos(0, 3, i));
+  EXPECT_EQ(k.cos.shape[2], 64);
+  for (std::int64_t i = 0; i < 4; i++) EXPECT_EQ(q.cos(0, 0, 3, i), k.cos(0, 0, 3, i));
   const PositionPlan alone = lower_alone(rope, {.queries = queries.view(), .shape = kShape});
-  EXPECT_NE(RotaryView(*alone.rotate_q).cos(0, 3, 1), q.cos(0, 3, 1));
+  EXPECT_NE(RotaryView(*alone.rotate_q).cos(0, 0, 3, 1), q.cos(0, 0, 3, 1));
   EXPECT_EQ(alone.key_rotation(), &*alone.rotate_q);
 }
 

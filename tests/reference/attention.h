@@ -92,7 +92,7 @@ struct Sequence {
 
 template <class Real>
 struct Rotary {
-  Array<Real, 3> cos, sin;
+  Array<Real, 4> cos, sin;
   Pairing pairing = Pairing::half;
 };
 
@@ -183,7 +183,7 @@ Problem<Real> problem(TensorView<const T, 4> q, TensorView<const T, 4> k, Tensor
 template <class Real>
 void rotate(Array<Real, 4>& x, const std::optional<Rotary<Real>>& table, bool transpose) {
   if (!table) return;
-  const std::int64_t pairs = table->cos.shape[2];
+  const std::int64_t pairs = table->cos.shape[3];
   for (std::int64_t b = 0; b < x.shape[0]; b++)
     for (std::int64_t h = 0; h < x.shape[1]; h++)
       for (std::int64_t t = 0; t < x.shape[2]; t++)
@@ -191,7 +191,7 @@ void rotate(Array<Real, 4>& x, const std::optional<Rotary<Real>>& table, bool tr
           const bool half = table->pairing == Pairing::half;
           Real& first = x(b, h, t, half ? i : 2 * i);
           Real& second = x(b, h, t, half ? i + pairs : 2 * i + 1);
-          const Real c = table->cos(b, t, i), s = transpose ? -table->sin(b, t, i) : table->sin(b, t, i);
+          const Real c = table->cos(b, h, t, i), s = transpose ? -table->sin(b, h, t, i) : table->sin(b, h, t, i);
           const Real rotated = first * c - second * s;
           second = first * s + second * c;
           first = rotated;

@@ -10,6 +10,29 @@
 
 namespace phasor::reference {
 
+// Of a rotation's table: with (a, b) a pair before, (g, h) the gradient of the pair after the rotation.
+template <class Real>
+struct RotaryGradients {
+  Array<Real, 4> cos, sin;
+
+  RotaryGradients() = default;
+  RotaryGradients(const Array<Real, 4>& x, const Array<Real, 4>& gradient, const Rotary<Real>& table)
+      : cos(table.cos.shape), sin(table.sin.shape) {
+    const std::int64_t pairs = table.cos.shape[3];
+    const bool half = table.pairing == Pairing::half;
+    for (std::int64_t b = 0; b < x.shape[0]; b++)
+      for (std::int64_t n = 0; n < x.shape[1]; n++)
+        for (std::int64_t t = 0; t < x.shape[2]; t++)
+          for (std::int64_t i = 0; i < pairs; i++) {
+            const std::int64_t first = half ? i : 2 * i, second = half ? i + pairs : 2 * i + 1;
+            const Real a = x(b, n, t, first), c = x(b, n, t, second);
+            const Real g = gradient(b, n, t, first), h = gradient(b, n, t, second);
+            cos(b, n, t, i) += g * a + h * c;
+            sin(b, n, t, i) += h * a - g * c;
+          }
+  }
+};
+
 template <class Real>
 struct Gradients {
   Array<Real, 4> q, k, v;
@@ -17,6 +40,7 @@ struct Gradients {
   std::optional<Array<Real, 3>> key_bias, query_scale;
   std::optional<Array<Real, 2>> relative_bias;
   std::optional<Array<Real, 1>> alibi_slopes, sinks;
+  std::optional<RotaryGradients<Real>> q_rotary, k_rotary;
 };
 
 // What backward reads besides the problem. As in the library `out` is given, not computed again: a test can give the
@@ -81,10 +105,12 @@ Gradients<Real> backward(const Problem<Real>& p, const Given<Real>& given) {
   rotate(k, p.k_rotary, false);
   Gradients<Real> gradients{Array<Real, 4>(p.q.shape), Array<Real, 4>(p.k.shape), Array<Real, 4>(p.v.shape),
                             zeros_like(p.mask),        zeros_like(p.key_bias),    zeros_like(p.query_scale), zeros_like(p.relative_bias),
-                            zeros_like(p.alibi_slopes), zeros_like(p.sinks)};
+                            zeros_like(p.alibi_slopes), zeros_like(p.sinks), {}, {}};
   for (std::int64_t b = 0; b < p.batch(); b++)
     for (std::int64_t h = 0; h < p.heads(); h++)
       for (std::int64_t i = 0; i < p.queries(); i++) backward_row(p, q, k, given, b, h, i, gradients);
+  if (p.q_rotary) gradients.q_rotary.emplace(p.q, gradients.q, *p.q_rotary);
+  if (p.k_rotary) gradients.k_rotary.emplace(p.k, gradients.k, *p.k_rotary);
   rotate(gradients.q, p.q_rotary, true);
   rotate(gradients.k, p.k_rotary, true);
   return gradients;

@@ -102,10 +102,17 @@ struct AttentionBackwardInput {
   TensorView<const float, 3> grad_lse{};  // optional
 };
 
+// The gradient of a rotation's table, shaped as it is: summed over the sequences and heads that share a number.
+struct RotaryGradient {
+  TensorView<float, 4> cos{}, sin{};
+  bool is_wanted() const { return cos.data != nullptr || sin.data != nullptr; }
+};
+
 // Gradients of the loss. They overwrite what was there. Those without data are not computed; q, k and v are required.
 template <Element T>
 struct AttentionGradients {
   TensorView<T, 4> q{}, k{}, v{};
+  RotaryGradient q_rotary{}, k_rotary{};  // shaped as the tables, [B or 1, H or 1, T, R/2]
   TensorView<float, 3> query_scale{};    // shaped as options.query_scale
   TensorView<float, 4> mask{};           // shaped as options.mask, of float: summed over its broadcast dimensions
   TensorView<float, 3> key_bias{};       // shaped as options.key_bias

@@ -56,6 +56,7 @@ template <Element T>
 struct W2Gradients {
   W2Streams<T> q{}, k{}, v{};
   double* tau = nullptr;
+  RotaryGradient q_rotary{}, k_rotary{};
   TensorView<float, 3> query_scale{};
   TensorView<float, 4> mask{};
   TensorView<float, 3> key_bias{};

@@ -34,11 +34,21 @@ class TensorInput : public TensorView<const T, Rank> {
   TensorInput(Tensor<T, Rank>&& tensor) : TensorInput(std::make_shared<const Tensor<T, Rank>>(std::move(tensor))) {}
   TensorInput(const Tensor<T, Rank>&&) = delete;  // it cannot be moved from
 
+  // Another view of the same memory, which it shares where it is owned.
+  template <int OtherRank>
+  TensorInput<T, OtherRank> viewed_as(const TensorView<const T, OtherRank>& view) const {
+    TensorInput<T, OtherRank> result(view);
+    result.owned_ = owned_;
+    return result;
+  }
+
  private:
+  template <class, int>
+  friend class TensorInput;
   explicit TensorInput(std::shared_ptr<const Tensor<T, Rank>> tensor)
       : View(tensor->view()), owned_(std::move(tensor)) {}
 
-  std::shared_ptr<const Tensor<T, Rank>> owned_;
+  std::shared_ptr<const void> owned_;
 };
 
 // A list of numbers, from anything that a std::span takes, or {1, 2, 3}.

@@ -41,11 +41,14 @@ using AnyRotaryTable = std::variant<HalfTable, AdjacentTable>;
 
 // A table of either pairing, as kernels read it. A table that has a name is borrowed, a temporary is owned.
 struct RotaryView {
-  TensorInput<float, 3> cos, sin;  // [B or 1, T, R/2]
+  TensorInput<float, 4> cos, sin;  // [B or 1, H or 1, T, R/2]
   Pairing pairing = Pairing::half;
 
-  RotaryView(TensorInput<float, 3> cosines, TensorInput<float, 3> sines, Pairing pairs)
+  RotaryView(TensorInput<float, 4> cosines, TensorInput<float, 4> sines, Pairing pairs)
       : cos(std::move(cosines)), sin(std::move(sines)), pairing(pairs) {}
+  // One table for all heads, [B or 1, T, R/2].
+  RotaryView(const TensorInput<float, 3>& cosines, const TensorInput<float, 3>& sines, Pairing pairs)
+      : RotaryView(for_all_heads(cosines), for_all_heads(sines), pairs) {}
   template <Pairing P>
   RotaryView(const RotaryTable<P>& table) : RotaryView(table.cos, table.sin, P) {}
   template <Pairing P>
@@ -58,7 +61,13 @@ struct RotaryView {
       : RotaryView(std::visit([](auto& t) { return RotaryView(std::move(t)); }, table)) {}
   RotaryView(const AnyRotaryTable&&) = delete;
 
-  std::int64_t pairs() const { return cos.shape[2]; }
+  std::int64_t pairs() const { return cos.shape[3]; }
+  std::int64_t tokens() const { return cos.shape[2]; }
+
+ private:
+  static TensorInput<float, 4> for_all_heads(const TensorInput<float, 3>& x) {
+    return x.viewed_as<4>({x.data, {x.shape[0], 1, x.shape[1], x.shape[2]}, {x.strides[0], 0, x.strides[1], x.strides[2]}});
+  }
 };
 
 // bias(h, distance) = table[h, clamp(distance - first_distance, 0, span - 1)], where the distance is the key's

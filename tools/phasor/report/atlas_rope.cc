@@ -80,8 +80,8 @@ class Similarity {
     const RotaryView view(table_);
     double sum = 0.0;
     for (std::int64_t pair = 0; pair < view.pairs(); pair++)
-      sum += static_cast<double>(view.cos(0, i, pair)) * view.cos(0, j, pair) +
-             static_cast<double>(view.sin(0, i, pair)) * view.sin(0, j, pair);
+      sum += static_cast<double>(view.cos(0, 0, i, pair)) * view.cos(0, 0, j, pair) +
+             static_cast<double>(view.sin(0, 0, i, pair)) * view.sin(0, 0, j, pair);
     return sum / static_cast<double>(view.pairs());
   }
 
@@ -121,7 +121,7 @@ Figure table_figure(const RopeConfig& rope, const std::string& id) {
               .low = -1.0,
               .high = 1.0};
   for (std::int64_t t = 0; t < kPositions; t++)
-    for (std::int64_t pair = 0; pair < view.pairs(); pair++) map.values.values.push_back(view.cos(0, t, pair));
+    for (std::int64_t pair = 0; pair < view.pairs(); pair++) map.values.values.push_back(view.cos(0, 0, t, pair));
   return figure_of(
       id + "-table",
       "The first pairs swing back and forth with every few tokens and tell neighbours apart; the last ones "
