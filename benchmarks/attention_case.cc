@@ -58,9 +58,8 @@ constinit const Feature kRotation{"/rotation", use_rotation};
 constinit const Feature kKeyLengths{"/key_lengths", use_key_lengths};
 constinit const Feature kWindow{"/window_1024",
                                 [](CaseOptions& to, const AttentionShape&) { to.options.window = 1024; }};
-constinit const Feature kDropout{"/dropout", [](CaseOptions& to, const AttentionShape&) {
-                                   to.options.dropout = 0.1, to.options.seed = 1;
-                                 }};
+constinit const Feature kDropout{
+    "/dropout", [](CaseOptions& to, const AttentionShape&) { to.options.dropout = 0.1, to.options.seed = 1; }};
 constinit const Feature kLearnedBias{"/learned_bias", [](CaseOptions& to, const AttentionShape& shape) {
                                        use_learned_bias(to, shape, shape.tokens - 1);
                                      }};

@@ -135,7 +135,8 @@ class W2Job : public Job {
   }
 
   void run() override {
-    w2_attention_forward(q_.read(), k_.read(), v_.read(), tau_, {.out = out_.view(), .softmax = softmax_.view()}, options_);
+    w2_attention_forward(q_.read(), k_.read(), v_.read(), tau_, {.out = out_.view(), .softmax = softmax_.view()},
+                         options_);
     if (!backward_) return;
     w2_attention_backward(q_.read(), k_.read(), v_.read(), tau_,
                           {.out = out_.read(), .softmax = softmax_.view(), .grad_out = grad_out_.read()},

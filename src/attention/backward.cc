@@ -79,7 +79,7 @@ class BackwardRun {
     SeenRows seen[kMostPanels];
     size_t rows = 0;
     for (size_t p = 0; p < queries_.panels(); p++) {
-      seen[p] = queries_.terms().edges().Seen(queries_.PanelAt(p), keys);
+      seen[p] = queries_.terms().Seen(queries_.PanelAt(p), keys);
       if (seen[p].empty()) {
         seen[p] = {};
         continue;
@@ -142,7 +142,7 @@ class BackwardRun {
     std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
     queries_.ForEachBlock([&](const KeyBlock& keys) {
       for (size_t p = 0; p < queries_.panels(); p++) {
-        const SeenRows seen = queries_.terms().edges().Seen(queries_.PanelAt(p), keys);
+        const SeenRows seen = queries_.terms().Seen(queries_.PanelAt(p), keys);
         if (seen.empty()) continue;
         queries_.Gradients(p, keys, seen, weights_, gradients_);
         if (queries_.terms().softcap())
@@ -233,7 +233,7 @@ void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) {
         queries.ForEachBlock([&](const KeyBlock& keys) {
           for (size_t p = 0; p < queries.panels(); p++) {
             const QueryPanel panel = queries.PanelAt(p);
-            const SeenRows seen = queries.terms().edges().Seen(panel, keys);
+            const SeenRows seen = queries.terms().Seen(panel, keys);
             if (seen.empty()) continue;
             queries.Gradients(p, keys, seen, weights, tile);
             gradient.Add(block, ScoreTerms::PlaceOf(panel, keys, seen), tile);

@@ -98,12 +98,11 @@ inline KeyBuffers TakeKeyBuffers(const detail::Job& job, detail::Arena& arena) {
 
 // Calls body(KeyBlock) for the blocks of keys that the queries see, in order.
 template <class Body>
-HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock& block, const SeenKeys& seen,
+HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock& block, const ScoreTerms& terms,
                                 const KeyBuffers& buffers, const Body& body) {
   const int64_t group = block.head / job.call->group();
-  for (int64_t first = seen.begin; first < seen.end;) {
-    const int64_t left = seen.end - first;
-    const int64_t count = left <= static_cast<int64_t>(kMostKeys) ? left : static_cast<int64_t>(kKeys);
+  for (int64_t first = terms.seen().begin; first < terms.seen().end;) {
+    const int64_t count = terms.KeysEnd(first) - first;
     const int64_t row = block.sequence->first_key + first, b = block.sequence->batch;
     const detail::FloatRows k = job.k.rows(b, group, row, count, buffers.k);
     const detail::FloatRows v = job.v.rows(b, group, row, count, buffers.v);

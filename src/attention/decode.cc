@@ -129,6 +129,7 @@ class DecodeChunk {
     for (int64_t first = begin_, next = first; first < end_; first = next) {
       next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
+      if (!MaySee(first, keys)) continue;
       detail::DecodeAhead ahead(k_.InMemory(next, KeysFrom(next)), v_.InMemory(next, KeysFrom(next)), steps);
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
@@ -146,6 +147,13 @@ class DecodeChunk {
     const FloatTag d;
     for (size_t s = 0; s < slots_; s++)
       partial_.sum[s] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums_ + s * kLanes)));
+  }
+
+  // Whether some slot may see one of the keys.
+  bool MaySee(int64_t first, size_t keys) const {
+    for (int64_t s = 0; s < group_.slots; s++)
+      if (terms_.MaySee(PlaceOf(s, first, keys))) return true;
+    return false;
   }
 
   // The row of q of a slot.

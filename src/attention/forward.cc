@@ -118,10 +118,10 @@ class ForwardBlock {
 
   template <class Body>
   void ForEachPanel(const Body& body) const {
-    ForEachKeyBlock(*forward_.job, block_, terms_.seen(), buffers_, [&](const KeyBlock& keys) {
+    ForEachKeyBlock(*forward_.job, block_, terms_, buffers_, [&](const KeyBlock& keys) {
       for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
         const QueryPanel panel = PanelAt(first);
-        const SeenRows seen = terms_.edges().Seen(panel, keys);
+        const SeenRows seen = terms_.Seen(panel, keys);
         if (!seen.empty()) body(panel, keys, seen);
       }
     });

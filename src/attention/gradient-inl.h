@@ -72,9 +72,11 @@ HWY_INLINE void AddOuterTile(const PanelTiles& tiles, size_t row, size_t begin, 
   Tile<R, N> tile;
   FillTile(tile,
            [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return hn::LoadU(d, gradient + r * stride + v * kLanes); });
-  for (size_t p = begin; p < end; p++)
+  for (size_t p = begin; p < end; p++) {
+    if (tiles.seen[p].begin >= row + R || tiles.seen[p].end <= row) continue;
     Accumulate(tile, p + 1 < tiles.panels ? kPanel : tiles.last_lanes, ByRows{tiles.tile(p) + row * kPanel, kPanel},
                strip + p * kPanel * kPanel, kPanel);
+  }
   StoreTile(tile, gradient, stride);
 }
 
@@ -83,7 +85,7 @@ inline HWY_NOINLINE void AddOuterProduct(size_t rows, size_t channels, const Pan
                                          size_t stride) {
   const size_t strip_size = tiles.panels * kPanel * kPanel;
   ForEachTile<kVectors>(rows, [&]<size_t R>(size_t row) PHASOR_TILE_LAMBDA {
-    size_t begin = 0, end = tiles.panels;  // the panels that see one of these keys; they follow each other
+    size_t begin = 0, end = tiles.panels;  // the panels that see one of these keys are among these
     while (begin < end && (tiles.seen[begin].begin >= row + R || tiles.seen[begin].end <= row)) begin++;
     while (begin < end && (tiles.seen[end - 1].begin >= row + R || tiles.seen[end - 1].end <= row)) end--;
     if (begin == end) return;

@@ -67,6 +67,7 @@ class ScoreTerms {
         key_bias_(call, sequence),
         distance_bias_(call, sequence, queries, arena),
         mask_(call, sequence, arena),
+        block_mask_(call, sequence, arena),
         edges_(call, sequence),
         dropout_(call, sequence, arena) {}
 
@@ -76,6 +77,7 @@ class ScoreTerms {
     key_bias_.Load(block);
     distance_bias_.Load(block, seen_.begin, seen_.end);
     mask_.Load(block);
+    block_mask_.Load(block);
     dropout_.Load(block);
   }
 
@@ -83,8 +85,22 @@ class ScoreTerms {
   const QueryScale& query_scale() const { return query_scale_; }
   const Softcap& softcap() const { return softcap_; }
   const DistanceBias& distance_bias() const { return distance_bias_; }
-  const Edges& edges() const { return edges_; }
   const Dropout& dropout() const { return dropout_; }
+
+  // The rows of the block that some query of the panel sees.
+  SeenRows Seen(const QueryPanel& panel, const KeyBlock& keys) const {
+    SeenRows seen = edges_.Seen(panel, keys);
+    if (block_mask_ && !seen.empty()) seen.is_full = block_mask_.Trim(panel, keys, seen);
+    return seen;
+  }
+  // Where the block of keys that begins with key `first` ends.
+  int64_t KeysEnd(int64_t first) const {
+    if (block_mask_) return block_mask_.KeysEnd(first, seen_.end);
+    const int64_t left = seen_.end - first;
+    return left <= static_cast<int64_t>(kMostKeys) ? seen_.end : first + static_cast<int64_t>(kKeys);
+  }
+  // Decoding: whether the query may see one of the keys.
+  bool MaySee(const RowPlace& place) const { return !block_mask_ || block_mask_.SeesAny(place); }
 
   // Rows that are prefetched during the products, if any.
   void set_ahead(detail::RowsAhead* ahead) { ahead_ = ahead; }
@@ -123,6 +139,7 @@ class ScoreTerms {
     if (softcap_) softcap_.Apply(panel.vectors, place.rows, Biases(panel, place.first_key, 0), tile);
     if (distance_bias_.hides()) distance_bias_.Hide(place, tile);
     if (mask_) mask_.Apply(place, tile);
+    if (!seen.is_full) block_mask_.Apply(place, tile);
     edges_.Apply(panel, keys, seen, tile);
     if (key_bias_) key_bias_.Hide(place, tile);
   }
@@ -133,6 +150,7 @@ class ScoreTerms {
     key_bias_.ApplyRow(place, row);
     distance_bias_.ApplyRow(place, row);
     mask_.ApplyRow(place, row);
+    block_mask_.ApplyRow(place, row);
     edges_.ApplyRow(place, row);
   }
 
@@ -152,6 +170,7 @@ class ScoreTerms {
   KeyBias key_bias_;
   DistanceBias distance_bias_;
   Mask mask_;
+  BlockMaskTerm block_mask_;
   Edges edges_;
   Dropout dropout_;
   SeenKeys seen_;

@@ -63,7 +63,7 @@ class StagedQueries {
 
   template <class Body>
   void ForEachBlock(const Body& body) const {
-    ForEachKeyBlock(*backward_.job, block_, terms_.seen(), key_buffers_, body);
+    ForEachKeyBlock(*backward_.job, block_, terms_, key_buffers_, body);
   }
 
   // Weights and gradients of the scores, after all terms, of panel p; tiles begin with the first row seen.

@@ -48,6 +48,7 @@ struct KeyBlock {
 // A range of the rows of a block, and the part of it that all lanes see.
 struct SeenRows {
   size_t begin = 0, end = 0, all_begin = 0, all_end = 0;
+  bool is_full = true;  // a mask of blocks hides none of them
   bool empty() const { return begin >= end; }
   size_t count() const { return end - begin; }
 };

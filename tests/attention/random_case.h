@@ -50,6 +50,8 @@ struct Case {
   Window window;
   std::vector<std::int64_t> query_offsets, key_lengths, query_starts, key_starts;
   std::optional<Shape<4>> visible, mask;
+  std::int64_t query_block = 0, key_block = 0;  // of a mask of blocks
+  bool blocks_by_head = false, blocks_by_sequence = false;
   bool mask_has_infinities = false, mask_is_expanded = false;  // expanded: its full shape, with strides of 0
   std::optional<Shape<3>> key_bias, query_scale;
   std::int64_t bias_span = 0, first_distance = 0;  // span 0: no relative bias
@@ -89,6 +91,9 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   if (!c.key_lengths.empty()) out << " key_lengths " << c.key_lengths;
   if (!c.query_starts.empty()) out << " query_starts " << c.query_starts << " key_starts " << c.key_starts;
   if (c.visible) out << " visible " << shape_text(*c.visible);
+  if (c.query_block > 0)
+    out << " block_mask " << c.query_block << " x " << c.key_block << (c.blocks_by_sequence ? " by sequence" : "")
+        << (c.blocks_by_head ? " by head" : "");
   if (c.mask) out << " mask " << shape_text(*c.mask) << (c.mask_has_infinities ? " with -inf" : "");
   if (c.mask && c.mask_is_expanded) out << " expanded";
   if (c.key_bias) out << " key_bias " << shape_text(*c.key_bias);
@@ -174,6 +179,11 @@ inline void draw_masks(Draw& draw, Case& c) {
   if (draw.chance(20)) c.visible = shape();
   if (draw.chance(25)) c.mask = shape();
   c.mask_has_infinities = draw.chance(50);
+  if (draw.chance(15)) {
+    c.query_block = draw.pick<std::int64_t>({1, 8, 16, 30, 64, 128});
+    c.key_block = draw.pick<std::int64_t>({1, 5, 16, 48, 64, 100, 128, 130});
+    c.blocks_by_sequence = draw.chance(40), c.blocks_by_head = draw.chance(40);
+  }
   c.mask_is_expanded = draw.chance(20);
   if (draw.chance(20)) c.key_bias = Shape<3>{size(c.batch), size(draw.pick({c.groups, c.heads})), c.keys};
   if (draw.chance(20)) {
@@ -273,7 +283,25 @@ struct Inputs {
     tensor.for_each([&](U& element) { element = U(deviation * random_.normal(next_++)); });
   }
 
+  // A third of the blocks is empty, a third is full.
+  void make_block_mask_of(const Case& c) {
+    Tensor<bool, 4> seen({c.blocks_by_sequence ? c.batch : 1, c.blocks_by_head ? c.heads : 1, c.queries, c.keys});
+    const std::uint64_t first = next_;
+    const auto [batch, heads, queries, keys] = seen.shape();
+    const std::int64_t columns = keys / c.key_block + 1, rows = queries / c.query_block + 1;
+    for (std::int64_t b = 0; b < batch; b++)
+      for (std::int64_t h = 0; h < heads; h++)
+        for (std::int64_t i = 0; i < queries; i++)
+          for (std::int64_t j = 0; j < keys; j++) {
+            const std::int64_t block = ((b * heads + h) * rows + i / c.query_block) * columns + j / c.key_block;
+            const float kind = random_.uniform(first + static_cast<std::uint64_t>(block));
+            seen(b, h, i, j) = kind < 0.35f ? false : kind < 0.7f ? true : random_.uniform(next_++) < 0.5f;
+          }
+    options.block_mask = make_block_mask(seen.view(), c.query_block, c.key_block);
+  }
+
   void make_masks(const Case& c) {
+    if (c.query_block > 0) make_block_mask_of(c);
     if (c.visible) {
       visible = Guarded<bool, 4>(*c.visible, {.gap = c.layout.gap});
       visible.for_each([&](bool& element) { element = random_.uniform(next_++) < 0.7f; });

@@ -51,16 +51,13 @@ struct Queries {
     for (Tensor<T, 4>* stream : {&mu, &key_mu, &value}) std::fill(stream->begin(), stream->end(), T(0.0f));
     std::fill(log_sigma.begin(), log_sigma.end(), T(-kInfinity));
     std::fill(key_log_sigma.begin(), key_log_sigma.end(), T(key));
-    for (std::int64_t i = 0; i < count; i++)
-      log_sigma(0, 0, i, channel(i)) = T(numbers[static_cast<std::size_t>(i)]);
+    for (std::int64_t i = 0; i < count; i++) log_sigma(0, 0, i, channel(i)) = T(numbers[static_cast<std::size_t>(i)]);
   }
 
   std::int64_t channel(std::int64_t query) const { return query % width; }
   // The number as it is stored.
   double number(std::int64_t query) const { return static_cast<float>(log_sigma(0, 0, query, channel(query))); }
-  double gradient(std::int64_t query) const {
-    return static_cast<float>(grad_log_sigma(0, 0, query, channel(query)));
-  }
+  double gradient(std::int64_t query) const { return static_cast<float>(grad_log_sigma(0, 0, query, channel(query))); }
 
   void forward(double scale) {
     w2_attention_forward(q(), k(), v(), kOne, {{out_mu.view(), out_log_sigma.view()}, lse.view(), softmax.view(), {}},

@@ -264,7 +264,8 @@ void expect_nan_hurts_nobody(Call call, std::int64_t hidden, float poison = NAN)
   for (const Streams* x : {&call.out, &call.grad_q, &call.grad_k, &call.grad_v})
     EXPECT_TRUE(is_finite(x->mu) && is_finite(x->log_sigma));
   EXPECT_TRUE(std::isfinite(call.grad_tau));
-  for (const Tensor<float, 4>* grad : {&call.grad_k.mu, &call.grad_k.log_sigma, &call.grad_v.mu, &call.grad_v.log_sigma})
+  for (const Tensor<float, 4>* grad :
+       {&call.grad_k.mu, &call.grad_k.log_sigma, &call.grad_v.mu, &call.grad_v.log_sigma})
     EXPECT_EQ((*grad)(0, 0, hidden, 0), 0.0f);
   EXPECT_EQ(call.weights(0, 1, 3, hidden), 0.0f);
 }

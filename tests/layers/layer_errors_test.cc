@@ -143,7 +143,7 @@ TEST(LayerErrors, Backward) {
                "grad_plan.bias: [3, 5]", "[3, 13]");
   Tensor<float, 4> grad_mask({1, 1, 7, 7});
   EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {}, nullptr, l.workspace, grad_mask.view()), "[AttentionLayer]",
-               "gradients.mask: given without options.mask");
+               "grad_mask: given without");
 
   W2AttentionLayer::Saved w2_saved;
   l.w2.forward(l.two(), plan, {}, l.y.view(), &w2_saved, l.workspace);

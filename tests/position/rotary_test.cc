@@ -196,7 +196,7 @@ TEST(Rotary, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(apply_rotary(from, view(wide), out.view()), "rotates 10 channels", "at most 8");
   EXPECT_ERROR(apply_rotary(from, view(batches), out.view()), "3 sequences", "1 or 2");
   EXPECT_ERROR(apply_rotary(from, RotaryView(table.view(), sin.view(), Pairing::half), out.view()), "cos of shape",
-               "sin of shape [1, 5, 3]");
+               "sin of shape [1, 1, 5, 3]");
   EXPECT_ERROR(apply_rotary(TensorView<float, 4>(x.data(), {1, 1, 5, 8}, {0, 0, 1, 5}), view(table)), "last stride 5",
                "expected 1");
   EXPECT_ERROR(apply_rotary(TensorView<const float, 4>(x.data(), {1, 1, 5, 8}), view(table),

@@ -106,6 +106,7 @@ struct Problem {
   bool ragged = false;
   std::vector<Sequence> sequences;
   std::optional<Array<std::uint8_t, 4>> visible;
+  std::optional<BlockMask> block_mask;
   std::optional<Array<Real, 4>> mask;
   std::optional<Array<Real, 3>> key_bias, query_scale;
   std::optional<Array<Real, 2>> relative_bias;
@@ -163,6 +164,7 @@ Problem<Real> problem(TensorView<const T, 4> q, TensorView<const T, 4> k, Tensor
   p.ragged = !options.query_starts.empty();
   p.sequences = sequences(q.shape, k.shape, options);
   p.visible = read_if_present<std::uint8_t>(options.mask.visible);
+  p.block_mask = options.block_mask;
   p.mask = read_if_present<Real>(options.mask.added);
   p.key_bias = read_if_present<Real>(options.key_bias);
   p.query_scale = read_if_present<Real>(options.query_scale);
@@ -228,11 +230,21 @@ Real distance_bias(const Problem<Real>& p, std::int64_t h, std::int64_t distance
   return 0;
 }
 
+// Whether a mask of blocks lets query i see a key.
+inline bool sees(const BlockMask& mask, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key) {
+  const std::int64_t row = i / mask.query_block, column = key / mask.key_block;
+  const std::int32_t block =
+      mask.blocks(mask.blocks.shape[0] == 1 ? 0 : b, mask.blocks.shape[1] == 1 ? 0 : h, row, column);
+  if (block < 0) return block == BlockMask::kFull;
+  const std::int64_t bit = key % mask.key_block;
+  return (mask.bits(block, i % mask.query_block, bit / 64) >> (bit % 64)) & 1;
+}
+
 // Hidden by `visible`, or by -infinity in the mask or in a bias.
 template <class Real>
 bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key,
                std::int64_t distance) {
-  return (p.visible && !(*p.visible)(b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
+  return (p.visible && !(*p.visible)(b, h, i, key)) || (p.block_mask && !sees(*p.block_mask, b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
          (p.key_bias && (*p.key_bias)(b, bias_head(p, h), key) == kMasked) ||
          distance_bias(p, h, distance) == kMasked;
 }

@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "phasor/attention/block_mask.h"
 #include "phasor/core/dtype.h"
 #include "phasor/core/input.h"
 #include "phasor/core/tensor.h"
@@ -68,6 +69,7 @@ struct AttentionOptions {
   SpanInput<std::int64_t> query_starts{}, key_starts{};
 
   MaskInput mask{};
+  std::optional<BlockMask> block_mask{};            // skips blocks of pairs that it hides
   TensorInput<float, 3> key_bias{};                 // [B or 1, H or G or 1, S], added to the score
   std::optional<RelativeBiasView> relative_bias{};  // [H, span] by distance j - p, added: T5, learned relative
   SpanInput<float> alibi_slopes{};                  // [H]: adds -slope |j - p|; alibi_slopes(H) are ALiBi's own

@@ -15,6 +15,7 @@
 //   ...Gradient: Add, EndBlock, EndHead                sums the gradient over tiles
 //
 // The double-precision reference of each is in tests/reference/attention.h. docs/adding.md adds a term step by step.
+#include "terms/block_mask-inl.h"
 #include "terms/distance_bias-inl.h"
 #include "terms/dropout-inl.h"
 #include "terms/edges-inl.h"
@@ -31,7 +32,8 @@
 
 namespace phasor::detail {
 
-using TermOptions = std::tuple<QueryScaleOption, SoftcapOption, KeyBiasOption, DistanceBiasOption, MaskOption, EdgesOption,
+using TermOptions = std::tuple<QueryScaleOption, SoftcapOption, KeyBiasOption, DistanceBiasOption, MaskOption,
+                               BlockMaskOption, EdgesOption,
                                SinkOption, DropoutOption>;
 using TermSums = std::tuple<QueryScaleSums, KeyBiasSums, DistanceBiasSums, SinkSums>;
 
