@@ -12,9 +12,9 @@
 
 #include "base2.h"
 #include "decode_ahead.h"
+#include "products/panel-inl.h"
 #include "simd/element-inl.h"
 #include "simd/exp2-inl.h"
-#include "simd/panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {

@@ -13,9 +13,9 @@
 
 #include "base2.h"
 #include "call.h"
+#include "products/panel-inl.h"
 #include "rows_ahead.h"
 #include "simd/one_rounding-inl.h"
-#include "simd/panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
