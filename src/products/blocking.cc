@@ -11,7 +11,7 @@ namespace {
 // second-level cache for all columns of the block. 256 columns are whole panels of every target.
 constexpr std::int64_t kBlockRows = 192, kBlockColumns = 256;
 
-// With five tasks for each thread, a thread that ends last works at most a fifth longer than the others.
+// With five tasks for each thread, the thread that ends last works about a fifth longer than the others at most.
 constexpr std::int64_t kTasksPerThread = 5;
 
 // Elements of b that are packed for all tasks at once: 4 MiB of floats, which stay in the last-level cache.
@@ -37,7 +37,8 @@ std::int64_t choose_block_columns(std::int64_t columns, bool packs_a, std::int64
   return width;
 }
 
-// For weight gradients, pack one depth slice at a time: there b is a batch, which is large, and a is packed too.
+// For weight gradients, pack one depth slice at a time: there b is a batch, which is large, and a is packed too. On
+// AMX, which always packs a, this holds for all products.
 std::int64_t choose_region_depth(std::int64_t region_columns, bool packs_a) {
   if (packs_a) return kDepthSlice;
   const std::int64_t slices = kSharedElements / region_columns / kDepthSlice;

@@ -52,7 +52,7 @@ class PackedProduct {
 
  private:
   void run_region(const Range& columns, const Range& depth) const {
-    const PackedOperand b = blocking_.shares_b ? pack_shared_b(columns, depth) : PackedOperand{};
+    const PackedOperand b = blocking_.shares_b ? pack_shared_b(columns, depth, Arena::begin_shared()) : PackedOperand{};
     const Range rows{0, product_.rows()};
     const std::int64_t row_blocks = ceil_div(rows.count, blocking_.block_rows);
     parallel_for(row_blocks * ceil_div(columns.count, blocking_.block_columns), [&](std::int64_t i) {
@@ -64,9 +64,9 @@ class PackedProduct {
 
   // Each task reads b in the order of its memory: a part of the depth for all columns, or a unit of columns for the
   // whole depth.
-  PackedOperand pack_shared_b(const Range& columns, const Range& depth) const {
+  PackedOperand pack_shared_b(const Range& columns, const Range& depth, Arena& arena) const {
     const std::int64_t unit = kernels_.column_unit;
-    const PackedOperand packed{allocate(Arena::begin_shared(), columns.count, unit, depth.count), columns.first, depth};
+    const PackedOperand packed{allocate(arena, columns.count, unit, depth.count), columns.first, depth};
     if (is_contiguous_along(product_.b, 1))
       parallel_for(ceil_div(depth.count, kPackedDepth), [&](std::int64_t i) {
         kernels_.pack_b(product_.b, columns, part_of(depth, kPackedDepth, i), packed);

@@ -186,7 +186,7 @@ void MultiplyBlock(const products::Product& product, const products::Block& bloc
 products::Kernels VectorKernels() {
   return {.row_unit = kTileRows,
           .column_unit = kPanel,
-          .packed_rows = 96,
+          .packed_rows = 96,  // 192 KiB in a slice; twice as many were 1 to 5 % slower
           .pack_a = PackTiles,
           .pack_b = PackPanels,
           .multiply_block = MultiplyBlock};
