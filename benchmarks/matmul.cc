@@ -1,9 +1,8 @@
 // The three products of a linear layer, 1024 rows from 512 to 2048 channels: y = x W^T, and the gradients of x and W.
-#include "layers/matmul.h"
-
 #include <benchmark/benchmark.h>
 
 #include "counting.h"
+#include "products/multiply.h"
 #include "random_tensor.h"
 
 namespace phasor::bench {
@@ -20,13 +19,13 @@ struct LinearTensors {
 using Product = void (*)(LinearTensors&);
 
 void forward(LinearTensors& t) {
-  detail::matmul(t.x.view(), t.weight.view().transposed(0, 1), t.y.view(), Into::write);
+  products::multiply({.a = t.x.view(), .b = t.weight.view().transposed(0, 1), .c = t.y.view()});
 }
 
-void input_gradient(LinearTensors& t) { detail::matmul(t.y.view(), t.weight.view(), t.x.view(), Into::write); }
+void input_gradient(LinearTensors& t) { products::multiply({.a = t.y.view(), .b = t.weight.view(), .c = t.x.view()}); }
 
 void weight_gradient(LinearTensors& t) {
-  detail::matmul(t.y.view().transposed(0, 1), t.x.view(), t.weight.view(), Into::add);
+  products::multiply({.a = t.y.view().transposed(0, 1), .b = t.x.view(), .c = t.weight.view(), .accumulate = true});
 }
 
 void multiply(benchmark::State& state, Product product) {

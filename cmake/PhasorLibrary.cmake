@@ -25,7 +25,7 @@ endif()
 # tests with plain loops over all elements. The rest compiles in half the time without.
 function(phasor_optimize)
   foreach(source ${ARGN})
-    file(STRINGS ${source} found REGEX "HWY_TARGET_INCLUDE|\"reference/|\"layers/")
+    file(STRINGS ${source} found REGEX "HWY_TARGET_INCLUDE|\"reference/|\"layers/|\"products/")
     if(found)
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
     endif()
@@ -38,12 +38,39 @@ endfunction()
 # include/phasor/<folder>. Each target sees, through a folder of links, only its own headers and those of
 # the folders it depends on, so an include against the direction of the data does not compile.
 function(phasor_library folder)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
-  set(target phasor_${folder})
+  phasor_compiled_folder(${folder} ${ARGN})
   set(links ${PROJECT_BINARY_DIR}/include/${folder})
   file(MAKE_DIRECTORY ${links}/phasor)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/phasor/${folder} ${links}/phasor/${folder} SYMBOLIC)
+  target_include_directories(phasor_${folder} PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+  install(TARGETS phasor_${folder} EXPORT phasor-${folder}-targets COMPONENT ${folder})
+  install(EXPORT phasor-${folder}-targets NAMESPACE phasor::
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/phasor COMPONENT ${folder})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/phasor/${folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT ${folder})
+endfunction()
+
+# phasor_internal_library(<folder> COMPONENT <component> HEADERS <file> ... SOURCES ... [DEPENDS ...] [PRIVATE ...])
+#
+# A folder without public headers, for other folders of the library: they include HEADERS as "<folder>/<file>" and see no
+# other header of it. Its users link it as PRIVATE phasor_<folder>. It is installed with the component, the first of its users.
+function(phasor_internal_library folder)
+  cmake_parse_arguments(arg "" "COMPONENT" "HEADERS;SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  phasor_compiled_folder(${folder} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} PRIVATE ${arg_PRIVATE})
+  set(links ${PROJECT_BINARY_DIR}/include/${folder}/${folder})
+  file(REMOVE_RECURSE ${links})
+  file(MAKE_DIRECTORY ${links})
+  foreach(header ${arg_HEADERS})
+    file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${header} ${links}/${header} SYMBOLIC)
+  endforeach()
+  install(TARGETS phasor_${folder} EXPORT phasor-${arg_COMPONENT}-targets COMPONENT ${arg_COMPONENT})
+endfunction()
+
+# What both have in common: the target, with the folder of links to the headers that others see.
+function(phasor_compiled_folder folder)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  set(target phasor_${folder})
   if(PHASOR_ONE_TARGET)
     phasor_optimize(${arg_SOURCES})
   endif()
@@ -53,18 +80,11 @@ function(phasor_library folder)
                                              POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION}
                                              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${links}>
-                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include/${folder}>
                                        PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   list(TRANSFORM arg_DEPENDS PREPEND phasor_)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE}
                                          $<BUILD_INTERFACE:phasor_compiler>)
-
-  install(TARGETS ${target} EXPORT phasor-${folder}-targets COMPONENT ${folder})
-  install(EXPORT phasor-${folder}-targets NAMESPACE phasor::
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/phasor COMPONENT ${folder})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/phasor/${folder}
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor COMPONENT ${folder})
 endfunction()
 
 # Tiles are arrays of vectors, which those of unknown length cannot be in: on Arm such a folder runs NEON.

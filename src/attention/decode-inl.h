@@ -11,9 +11,9 @@
 #include <cstdint>
 
 #include "decode_ahead.h"
+#include "products/panel-inl.h"
 #include "simd/element-inl.h"
 #include "simd/exp2-inl.h"
-#include "simd/panel-inl.h"
 #include "tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

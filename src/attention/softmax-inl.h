@@ -7,8 +7,8 @@
 #endif
 
 #include "base2.h"
+#include "products/micro_kernel-inl.h"
 #include "simd/exp2-inl.h"
-#include "simd/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {

@@ -11,7 +11,7 @@
 
 #include "base2.h"
 #include "simd/one_rounding-inl.h"
-#include "simd/panel-inl.h"
+#include "products/panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {

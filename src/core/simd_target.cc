@@ -22,7 +22,6 @@ const char* CompiledTarget() { return hwy::TargetName(HWY_TARGET); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "simd/amx.h"
 #include "simd/dispatch.h"
 
 #if defined(__x86_64__) && defined(__linux__)

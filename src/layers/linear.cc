@@ -5,7 +5,7 @@
 
 #include "check_rows.h"
 #include "column_sums.h"
-#include "matmul.h"
+#include "products/multiply.h"
 
 namespace phasor {
 namespace {
@@ -15,31 +15,30 @@ constexpr const char* kLayer = "Linear";
 std::int64_t inputs_of(const Weight& weight) { return weight.shape()[1]; }
 std::int64_t outputs_of(const Weight& weight) { return weight.shape()[0]; }
 
-detail::MatmulJob forward_job(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,
-                              TensorView<float, 2> y) {
+products::Product forward_product(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,
+                                  TensorView<float, 2> y) {
   detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs_of(weight));
   detail::check_rows(kLayer, "y", y, x.shape[0], outputs_of(weight));
-  return {x, weight.matrix().transposed(0, 1), y, Into::write, bias.empty() ? nullptr : bias.data()};
+  return {.a = x, .b = weight.matrix().transposed(0, 1), .c = y, .bias = bias};
 }
 
 void backward_input_with(const Weight& weight, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
                          Into into) {
   detail::check_rows(kLayer, "grad_y", grad_y, detail::kAnyCount, outputs_of(weight));
   detail::check_rows(kLayer, "grad_x", grad_x, grad_y.shape[0], inputs_of(weight));
-  detail::matmul(grad_y, weight.matrix(), grad_x, into);
+  products::multiply({.a = grad_y, .b = weight.matrix(), .c = grad_x, .accumulate = into == Into::add});
 }
 
 void backward_weight_with(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y) {
   detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs_of(weight));
   detail::check_rows(kLayer, "grad_y", grad_y, x.shape[0], outputs_of(weight));
-  detail::matmul(grad_y.transposed(0, 1), x, weight.gradient_matrix(), Into::add);
+  products::multiply({.a = grad_y.transposed(0, 1), .b = x, .c = weight.gradient_matrix(), .accumulate = true});
 }
 
 }  // namespace
 
 void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y) {
-  const detail::MatmulJob job = forward_job(weight, {}, x, y);
-  detail::matmul({&job, 1});
+  products::multiply(forward_product(weight, {}, x, y));
 }
 
 void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y,
@@ -65,12 +64,12 @@ void Linear::list_weights(std::string_view prefix, NamedWeights& weights) {
 void Linear::forward(TensorView<const float, 2> x, TensorView<float, 2> y) const { forward_together({{*this, x, y}}); }
 
 void Linear::forward_together(std::initializer_list<Call> calls) {
-  std::array<detail::MatmulJob, 4> jobs;
-  PHASOR_CHECK(calls.size() <= jobs.size(), kLayer, "calls: ", calls.size(), ", expected at most ", jobs.size());
-  std::ranges::transform(calls, jobs.begin(), [](const Call& call) {
-    return forward_job(call.layer.weight_, call.layer.bias_.value(), call.x, call.y);
+  std::array<products::Product, 4> all;
+  PHASOR_CHECK(calls.size() <= all.size(), kLayer, "calls: ", calls.size(), ", expected at most ", all.size());
+  std::ranges::transform(calls, all.begin(), [](const Call& call) {
+    return forward_product(call.layer.weight_, call.layer.bias_.value(), call.x, call.y);
   });
-  detail::matmul(std::span(jobs.data(), calls.size()));
+  products::multiply(std::span(all.data(), calls.size()));
 }
 
 void Linear::backward(TensorView<const float, 2> x, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,

@@ -8,6 +8,13 @@ namespace phasor {
 
 void use_requested_simd_target();
 
+// Whether the target in use is AMX.
+bool uses_amx();
+
 }  // namespace phasor
 
 #define PHASOR_DISPATCH(kernel) (::phasor::use_requested_simd_target(), HWY_DYNAMIC_DISPATCH(kernel))
+
+// The same for a kernel that also has a version for AMX, a function of the same type. AMX is a target of phasor, but
+// not of Highway; kernels without a version for it run on the best vectors.
+#define PHASOR_DISPATCH_WITH_AMX(kernel, amx_kernel) (::phasor::uses_amx() ? (amx_kernel) : PHASOR_DISPATCH(kernel))

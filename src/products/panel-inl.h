@@ -1,13 +1,13 @@
 // Rows to panels and back. A panel holds kPanel rows as lanes: panel[c][lane] = row[lane][c]. Four channels of kLanes
 // rows are transposed at a time, as 4 x 4 squares inside the 128-bit blocks of four vectors.
-#if defined(PHASOR_SIMD_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PHASOR_SIMD_PANEL_INL_H_
-#undef PHASOR_SIMD_PANEL_INL_H_
+#if defined(PHASOR_PRODUCTS_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PHASOR_PRODUCTS_PANEL_INL_H_
+#undef PHASOR_PRODUCTS_PANEL_INL_H_
 #else
-#define PHASOR_SIMD_PANEL_INL_H_
+#define PHASOR_PRODUCTS_PANEL_INL_H_
 #endif
 
-#include "simd/product-inl.h"
+#include "micro_kernel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {

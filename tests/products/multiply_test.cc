@@ -1,5 +1,5 @@
-// The matrix product of layers against double, within its error bound, for all ways its operands are stored.
-#include "layers/matmul.h"
+// Matrix products against double, within their error bound, for all ways their operands are stored.
+#include "products/multiply.h"
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@
 namespace phasor {
 namespace {
 
-struct Product {
+struct Case {
   std::int64_t m = 0, n = 0, k = 0;
   bool a_by_columns = false, b_by_columns = false;
-  Into into = Into::write;
+  bool accumulate = false;
   bool bias = false;
   std::int64_t gap = 0;
 };
@@ -40,7 +40,7 @@ struct Operand {
 
 class ProductCheck {
  public:
-  explicit ProductCheck(const Product& p)
+  explicit ProductCheck(const Case& p)
       : p_(p),
         a_(p.m, p.k, p.a_by_columns, p.gap, 1),
         b_(p.k, p.n, p.b_by_columns, p.gap, 2),
@@ -68,7 +68,7 @@ class ProductCheck {
  private:
   void expect(std::int64_t i, std::int64_t j) {
     double sum = p_.bias ? bias_[static_cast<std::size_t>(j)] : 0.0, size = std::fabs(sum);
-    if (p_.into == Into::add) {
+    if (p_.accumulate) {
       sum += before_.view(i, j);
       size += std::fabs(static_cast<double>(before_.view(i, j)));
     }
@@ -84,29 +84,29 @@ class ProductCheck {
   Guarded<float, 2> result(int threads) const {
     set_num_threads(threads);
     Guarded<float, 2> c({p_.m, p_.n}, {.gap = p_.gap});
-    if (p_.into == Into::add)
+    if (p_.accumulate)
       for (std::int64_t i = 0; i < p_.m; i++)
         for (std::int64_t j = 0; j < p_.n; j++) c.view(i, j) = before_.view(i, j);
-    detail::matmul(a_.view, b_.view, c.view, p_.into, bias_);
+    products::multiply({.a = a_.view, .b = b_.view, .c = c.view, .accumulate = p_.accumulate, .bias = bias_});
     set_num_threads(0);
     return c;
   }
 
-  Product p_;
+  Case p_;
   Operand a_, b_, before_;
   Tensor<double, 2> expected_, sizes_;
   std::vector<float> bias_;
 };
 
-void check(const Product& p, bool all_threads) {
+void check(const Case& p, bool all_threads) {
   SCOPED_TRACE("M " + std::to_string(p.m) + " N " + std::to_string(p.n) + " K " + std::to_string(p.k) +
                (p.a_by_columns ? ", a" : "") + (p.b_by_columns ? ", b" : "") + " by columns, gap " +
-               std::to_string(p.gap) + (p.into == Into::add ? ", added" : "") + (p.bias ? ", bias" : ""));
+               std::to_string(p.gap) + (p.accumulate ? ", added" : "") + (p.bias ? ", bias" : ""));
   ProductCheck product(p);
   on_every_target([&] { product.run(all_threads); });
 }
 
-TEST(Matmul, RandomShapesInEveryStorage) {
+TEST(Multiply, RandomShapesInEveryStorage) {
   const Philox random(11);
   for (std::uint64_t n = 0; n < 120; n++) {
     const auto r = random.block(n), s = random.block(1000 + n);
@@ -116,7 +116,7 @@ TEST(Matmul, RandomShapesInEveryStorage) {
            .k = size(r[2]),
            .a_by_columns = (n & 1) != 0,
            .b_by_columns = (n & 2) != 0,
-           .into = r[3] % 2 ? Into::add : Into::write,
+           .accumulate = r[3] % 2 != 0,
            .bias = s[0] % 2 != 0,
            .gap = s[1] % 2 ? 3 : 0},
           n % 10 == 0);
@@ -125,15 +125,15 @@ TEST(Matmul, RandomShapesInEveryStorage) {
 }
 
 // Larger than a block of c, and deeper than what is made at once, in tasks of their own.
-TEST(Matmul, SeveralBlocksInEveryStorage) {
-  for (const Product& shape : {Product{.m = 400, .n = 136, .k = 64}, Product{.m = 40, .n = 64, .k = 520},
-                               Product{.m = 3, .n = 512, .k = 200}, Product{.m = 67, .n = 512, .k = 30},
-                               Product{.m = 199, .n = 2100, .k = 66}, Product{.m = 199, .n = 70, .k = 1100}})
+TEST(Multiply, SeveralBlocksInEveryStorage) {
+  for (const Case& shape :
+       {Case{.m = 400, .n = 136, .k = 64}, Case{.m = 40, .n = 64, .k = 520}, Case{.m = 3, .n = 512, .k = 200},
+        Case{.m = 67, .n = 512, .k = 30}, Case{.m = 199, .n = 2100, .k = 66}, Case{.m = 199, .n = 70, .k = 1100}})
     for (int storage = 0; storage < 4; storage += kSanitized ? 3 : 1) {
-      Product p = shape;
+      Case p = shape;
       p.a_by_columns = (storage & 1) != 0;
       p.b_by_columns = (storage & 2) != 0;
-      p.into = storage % 3 ? Into::add : Into::write;
+      p.accumulate = storage % 3 != 0;
       p.bias = storage < 2;
       p.gap = storage;
       check(p, true);
@@ -151,12 +151,12 @@ Tensor<float, 2> normal_square(std::uint64_t seed) {
 
 Tensor<float, 2> product(const Tensor<float, 2>& a, const Tensor<float, 2>& b) {
   Tensor<float, 2> c({a.shape()[0], b.shape()[1]});
-  detail::matmul(a.view(), b.view(), c.view(), Into::write);
+  products::multiply({.a = a.view(), .b = b.view(), .c = c.view()});
   return c;
 }
 
 // Also where floats are made of smaller numbers, whose digits end sooner.
-TEST(Matmul, NumbersOfEverySizeKeepTheirDigits) {
+TEST(Multiply, NumbersOfEverySizeKeepTheirDigits) {
   const Tensor<float, 2> a = normal_square(21), b = normal_square(22);
   on_every_target([&] {
     const Tensor<float, 2> expected = product(a, b);
@@ -170,7 +170,7 @@ TEST(Matmul, NumbersOfEverySizeKeepTheirDigits) {
   });
 }
 
-TEST(Matmul, TheLargestFloatTimesOneIsItself) {
+TEST(Multiply, TheLargestFloatTimesOneIsItself) {
   Tensor<float, 2> a({kSide, kSide}), b({kSide, kSide});
   for (std::int64_t i = 0; i < kSide; i++)
     a(i, i) = (i % 2 ? -1.0f : 1.0f) * std::numeric_limits<float>::max(), b(i, i) = 1;
@@ -180,7 +180,7 @@ TEST(Matmul, TheLargestFloatTimesOneIsItself) {
   });
 }
 
-TEST(Matmul, WhatIsNotFiniteStaysInItsRow) {
+TEST(Multiply, WhatIsNotFiniteStaysInItsRow) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Tensor<float, 2> a = normal_square(23);
     const Tensor<float, 2> b = normal_square(24);
@@ -194,7 +194,7 @@ TEST(Matmul, WhatIsNotFiniteStaysInItsRow) {
   }
 }
 
-TEST(Matmul, ErrorIsThatOfPlainFloatLoops) {
+TEST(Multiply, ErrorIsThatOfPlainFloatLoops) {
   constexpr std::int64_t kRows = 64, kColumns = 64, kDepth = 1000;
   Tensor<float, 2> a({kRows, kDepth}), b({kDepth, kColumns});
   Philox(25).fill_normal(a), Philox(26).fill_normal(b);
@@ -220,25 +220,28 @@ TEST(Matmul, ErrorIsThatOfPlainFloatLoops) {
   });
 }
 
-TEST(Matmul, NothingToSumLeavesBiasOrWhatWasThere) {
+TEST(Multiply, NothingToSumLeavesBiasOrWhatWasThere) {
   Tensor<float, 2> a({2, 0}), b({0, 3}), c({2, 3});
   const std::vector<float> bias{1.0f, 2.0f, 3.0f};
   std::fill(c.begin(), c.end(), 7.0f);
-  detail::matmul(a.view(), b.view(), c.view(), Into::add);
+  products::multiply({.a = a.view(), .b = b.view(), .c = c.view(), .accumulate = true});
   for (const float value : c) EXPECT_EQ(value, 7.0f);
-  detail::matmul(a.view(), b.view(), c.view(), Into::write, bias);
+  products::multiply({.a = a.view(), .b = b.view(), .c = c.view(), .bias = bias});
   for (std::int64_t j = 0; j < 3; j++) EXPECT_EQ(c(1, j), bias[static_cast<std::size_t>(j)]);
   Tensor<float, 2> no_rows({0, 4}), four({4, 3}), nothing({0, 3});
-  detail::matmul(no_rows.view(), four.view(), nothing.view(), Into::write);
+  products::multiply({.a = no_rows.view(), .b = four.view(), .c = nothing.view()});
 }
 
-TEST(Matmul, ErrorsNameTheShapes) {
-  Tensor<float, 2> a({2, 4}), b({5, 3}), c({2, 3});
-  EXPECT_ERROR(detail::matmul(a.view(), b.view(), c.view(), Into::write), "[matmul]",
+TEST(Multiply, ErrorsNameTheShapes) {
+  Tensor<float, 2> a({2, 4}), b({5, 3}), c({2, 3}), four({4, 3}), square({8, 8});
+  using products::multiply, products::Product;
+  EXPECT_ERROR(multiply(Product{.a = a.view(), .b = b.view(), .c = c.view()}), "[multiply]",
                "shapes: [2, 4] by [5, 3] into [2, 3]", "expected [M, K] by [K, N] into [M, N]");
-  Tensor<float, 2> square({8, 8});
   const TensorView<float, 2> apart(square.data(), {4, 3}, {16, 2});
-  EXPECT_ERROR(detail::matmul(a.view(), apart, c.view(), Into::write), "[matmul]", "strides: none is 1");
+  EXPECT_ERROR(multiply(Product{.a = a.view(), .b = apart, .c = c.view()}), "[multiply]", "strides: none is 1");
+  const std::vector<float> bias(2);
+  EXPECT_ERROR(multiply(Product{.a = a.view(), .b = four.view(), .c = c.view(), .bias = bias}), "[multiply]",
+               "bias: 2 elements", "expected 3");
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
-// The one micro-kernel: a tile of R rows x N vectors, c[i] += sum over k of a(i, k) * b[k], with a broadcast from
-// memory by scalars and rows of b loaded as vectors. The operands of attention all have one of two forms of a, and are
-// used in place: nothing is packed. See docs/performance.md for the shape of the tile.
-#if defined(PHASOR_SIMD_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PHASOR_SIMD_PRODUCT_INL_H_
-#undef PHASOR_SIMD_PRODUCT_INL_H_
+// The micro-kernel of all float products, in attention and in layers: a tile of R rows x N vectors,
+// c[i] += sum over k of a(i, k) * b[k]. Elements of a are broadcast from memory, rows of b are loaded as vectors. The
+// form of a says how it is stored (ByRows, ByColumns); b is a panel, see panel-inl.h. See docs/performance.md for the
+// shape of the tile.
+#if defined(PHASOR_PRODUCTS_MICRO_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PHASOR_PRODUCTS_MICRO_KERNEL_INL_H_
+#undef PHASOR_PRODUCTS_MICRO_KERNEL_INL_H_
 #else
-#define PHASOR_SIMD_PRODUCT_INL_H_
+#define PHASOR_PRODUCTS_MICRO_KERNEL_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -65,12 +66,12 @@ struct Tile {
   FloatVec c[R][N];
 };
 
-// tile.c[i] += sum over k < steps of a(i, k) b[k]. A: ByRows or ByColumns.
+// tile.c[i] += sum over k < depth of a(i, k) b[k]. A: ByRows or ByColumns.
 template <size_t R, size_t N, class A>
-HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, A a, const float* HWY_RESTRICT b, size_t b_step) {
+HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t depth, A a, const float* HWY_RESTRICT b, size_t b_step) {
   const FloatTag d;
 #pragma GCC unroll 2
-  for (size_t k = 0; k < steps; k++) {
+  for (size_t k = 0; k < depth; k++) {
     FloatVec bk[N];
 #pragma GCC unroll 4
     for (size_t v = 0; v < N; v++) bk[v] = hn::LoadU(d, b + k * b_step + v * kLanes);
@@ -83,7 +84,7 @@ HWY_INLINE void Accumulate(Tile<R, N>& tile, size_t steps, A a, const float* HWY
   }
 }
 
-// tile.c[i] = row(i, v) for all rows and vectors; write(i, v, tile.c[i][v]) for all.
+// tile.c[i][v] = row(i, v) for all rows and vectors.
 template <size_t R, size_t N, class Row>
 HWY_INLINE void FillTile(Tile<R, N>& tile, const Row& row) {
 #pragma GCC unroll 12
@@ -130,16 +131,16 @@ struct KeepSum {
   HWY_INLINE FloatVec operator()(size_t /*i*/, size_t /*v*/, FloatVec sum) const { return sum; }
 };
 
-// c[i][v] = end(i, v, start(i, v) + sum over k < steps of a(i, k) b[k][v]) for the first `vectors` vectors of a panel;
+// c[i][v] = end(i, v, start(i, v) + sum over k < depth of a(i, k) b[k][v]) for the first `vectors` vectors of a panel;
 // rows of b and c are panels. a_from(i) is a from row i on.
 template <class From, class Start, class End>
-HWY_INLINE void PanelProduct(size_t vectors, size_t rows, size_t steps, const From& a_from, const float* HWY_RESTRICT b,
+HWY_INLINE void PanelProduct(size_t vectors, size_t rows, size_t depth, const From& a_from, const float* HWY_RESTRICT b,
                              float* HWY_RESTRICT c, const Start& start, const End& end) {
   WithVectors(vectors, [&]<size_t N>() PHASOR_TILE_LAMBDA {
     ForEachTile<N>(rows, [&]<size_t R>(size_t i) PHASOR_TILE_LAMBDA {
       Tile<R, N> tile;
       FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return start(i + r, v); });
-      Accumulate(tile, steps, a_from(i), b, kPanel);
+      Accumulate(tile, depth, a_from(i), b, kPanel);
       FillTile(tile, [&](size_t r, size_t v) PHASOR_TILE_LAMBDA { return end(i + r, v, tile.c[r][v]); });
       StoreTile(tile, c + i * kPanel, kPanel);
     });

@@ -1,4 +1,4 @@
-#include "simd/amx.h"
+#include "amx.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,7 +16,7 @@
 #define PHASOR_AMX __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16")))
 #define PHASOR_AMX_INLINE PHASOR_AMX inline __attribute__((always_inline))
 
-namespace phasor::amx {
+namespace phasor::products::amx {
 namespace {
 
 constexpr std::int64_t kTileRowBytes = 64;
@@ -42,8 +42,8 @@ PHASOR_AMX_INLINE void StorePairs(__m512 low, __m512 high, std::byte* to) {
   _mm512_store_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(Bits(low), 16), Bits(high)));
 }
 
-// The three parts of two vectors; the third is what the first two leave, 8 bits. Which two steps make a pair does not
-// matter, as long as they are the same for a and b: step j of 32 goes with step 16 + j.
+// The three parts of two vectors; the third is what the first two leave, 8 bits. Any two indices of the depth can make
+// a pair, if they are the same for a and b: index j of 32 goes with index 16 + j.
 PHASOR_AMX_INLINE void StoreParts(__m512 low, __m512 high, std::byte* to) {
   const __m512 low1 = NearestFinite(low), high1 = NearestFinite(high);
   StorePairs(low1, high1, to);
@@ -99,18 +99,18 @@ PHASOR_AMX void PackTiles(const Lines& low, const Lines& high, bool transposes, 
 }  // namespace
 
 // An operand whose memory order differs from that of its tiles is transposed.
-void pack_unit(const Operand& x, TileRows rows, std::byte* to) {
-  const bool along_steps = x.step_stride == 1;
-  const bool transposes = along_steps != (rows == TileRows::indices);
+void pack_unit(const Source& x, TileRows rows, std::byte* to) {
+  const bool along_depth = x.depth_stride == 1;
+  const bool transposes = along_depth != (rows == TileRows::indices);
   for (std::int64_t i = 0; i < kUnit; i += kSide, to += kTileBytes) {
     const float* from = x.data + i * x.index_stride;
     const std::int64_t indices = x.indices - i;
-    if (along_steps)
-      PackTiles({from, x.index_stride, indices, x.steps}, {from + kSide, x.index_stride, indices, x.steps - kSide},
+    if (along_depth)
+      PackTiles({from, x.index_stride, indices, x.depth}, {from + kSide, x.index_stride, indices, x.depth - kSide},
                 transposes, to);
     else
-      PackTiles({from, x.step_stride, x.steps, indices},
-                {from + kSide * x.step_stride, x.step_stride, x.steps - kSide, indices}, transposes, to);
+      PackTiles({from, x.depth_stride, x.depth, indices},
+                {from + kSide * x.depth_stride, x.depth_stride, x.depth - kSide, indices}, transposes, to);
   }
 }
 
@@ -160,14 +160,14 @@ PHASOR_AMX_INLINE void FetchRows(const float* c, std::int64_t stride) {
 }  // namespace
 
 // Small products come first, and each shares an operand with the one before.
-PHASOR_AMX void multiply_units(const std::byte* a, const std::byte* b, std::int64_t steps, Square<const float> start,
+PHASOR_AMX void multiply_units(const std::byte* a, const std::byte* b, std::int64_t depth, Square<const float> start,
                                Square<float> c, Square<const float> next) {
   std::atomic_signal_fence(std::memory_order_seq_cst);  // g++ does not know that tiles are loaded from memory
   _tile_loadd(0, quarter(start, 0, 0), stride_in_bytes(start));
   _tile_loadd(1, quarter(start, 0, 1), stride_in_bytes(start));
   _tile_loadd(2, quarter(start, 1, 0), stride_in_bytes(start));
   _tile_loadd(3, quarter(start, 1, 1), stride_in_bytes(start));
-  for (std::int64_t k = 0; k < steps; k += kSteps, a += kUnitBytes, b += kUnitBytes) {
+  for (std::int64_t k = 0; k < depth; k += kDepth, a += kUnitBytes, b += kUnitBytes) {
     FetchRows(next.data, next.stride), next.data += 2 * next.stride;
     LoadA(a), LoadB(b + 2 * kPartBytes), AddProduct();  // a1 b3
     LoadB(b + kPartBytes), AddProduct();                // a1 b2
@@ -204,18 +204,18 @@ PHASOR_AMX void Restore(const std::uint8_t* before) {
 Tiles::Tiles() { Configure(before_); }
 Tiles::~Tiles() { Restore(before_); }
 
-}  // namespace phasor::amx
+}  // namespace phasor::products::amx
 
 #else  // never called: uses_amx() is false
 
-namespace phasor::amx {
+namespace phasor::products::amx {
 
-void pack_unit(const Operand&, TileRows, std::byte*) {}
+void pack_unit(const Source&, TileRows, std::byte*) {}
 void multiply_units(const std::byte*, const std::byte*, std::int64_t, Square<const float>, Square<float>,
                     Square<const float>) {}
 Tiles::Tiles() = default;
 Tiles::~Tiles() = default;
 
-}  // namespace phasor::amx
+}  // namespace phasor::products::amx
 
 #endif
