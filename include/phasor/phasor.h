@@ -14,6 +14,7 @@
 #include "phasor/core/random.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/core/tensor.h"
+#include "phasor/core/weight.h"
 #include "phasor/version.h"
 
 #if __has_include("phasor/position/plan.h")
@@ -44,6 +45,7 @@
 #include "phasor/layers/dropout.h"
 #include "phasor/layers/embedding.h"
 #include "phasor/layers/feed_forward.h"
+#include "phasor/layers/initial_values.h"
 #include "phasor/layers/into.h"
 #include "phasor/layers/layer_cache.h"
 #include "phasor/layers/linear.h"
@@ -53,7 +55,6 @@
 #include "phasor/layers/streams.h"
 #include "phasor/layers/w2_attention_layer.h"
 #include "phasor/layers/w2_feed_forward.h"
-#include "phasor/layers/weight.h"
 #include "phasor/layers/workspace.h"
 #endif
 

@@ -71,7 +71,7 @@ W2AttentionLayer::W2AttentionLayer(const W2AttentionConfig& config, InitialValue
 void W2AttentionLayer::list_weights(std::string_view prefix, NamedWeights& weights) {
   mean_.list_weights(prefix, "_mu", weights);
   log_variance_.list_weights(prefix, "_log_sigma", weights);
-  weights.push_back({weight_path(prefix, "tau"), &tau_});
+  list_weight(prefix, tau_, weights);
 }
 
 void W2AttentionLayer::check_streams(const ConstStreams& x, const ConstStreams& y) const {

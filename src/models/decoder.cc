@@ -1,7 +1,6 @@
 #include "phasor/models/decoder.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "phasor/core/parallel.h"
@@ -65,16 +64,6 @@ struct BackwardBlock {
   }
 };
 
-// The tensors that lowering reads, from the weights that training changes.
-std::vector<Tensor<float, 2>> tensors_of(const std::vector<Weight>& weights) {
-  std::vector<Tensor<float, 2>> tensors;
-  for (const Weight& weight : weights) {
-    tensors.emplace_back(weight.matrix().shape);
-    std::ranges::copy(weight.value(), tensors.back().begin());
-  }
-  return tensors;
-}
-
 }  // namespace
 
 Decoder::Decoder(const DecoderConfig& config, std::uint64_t seed)
@@ -92,26 +81,21 @@ Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64
   blocks_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t i = 0; i < config.num_hidden_layers; i++) blocks_.push_back(make_block(config, initial));
   if (!config.tie_word_embeddings) {
-    head_.emplace(std::vector<std::int64_t>{config.vocab_size, config.hidden_size});
+    head_.emplace("weight", std::vector<std::int64_t>{config.vocab_size, config.hidden_size});
     initial.fill(head_->value(), config.hidden_size);
   }
-  for (const Parameter& parameter : parameters(config.encoding, config_.shape(), seed)) {
-    position_names_.push_back(parameter.name);
-    positions_.emplace_back(std::vector<std::int64_t>{parameter.value.shape()[0], parameter.value.shape()[1]});
-    std::copy(parameter.value.begin(), parameter.value.end(), positions_.back().value().begin());
-  }
+  positions_ = parameters(config.encoding, config_.shape(), seed);
 }
 
 NamedWeights Decoder::weights() & {
   NamedWeights weights;
   embedding_.list_weights("embedding", weights);
   if (log_variance_embedding_) log_variance_embedding_->list_weights("log_variance_embedding", weights);
-  for (std::size_t i = 0; i < positions_.size(); i++)
-    weights.push_back({weight_path("positions", position_names_[i]), &positions_[i]});
+  for (Weight& weight : positions_) list_weight("positions", weight, weights);
   for (std::size_t i = 0; i < blocks_.size(); i++)
     std::visit([&](auto& block) { block.list_weights("blocks." + std::to_string(i), weights); }, blocks_[i]);
   norm_.list_weights("norm", weights);
-  if (head_) weights.push_back({"head.weight", &*head_});
+  if (head_) list_weight("head", *head_, weights);
   return weights;
 }
 
@@ -128,10 +112,8 @@ void Decoder::clear_gradients() {
 }
 
 void Decoder::set_encoding(const EncodingConfig& encoding) {
-  const std::vector<Parameter> wanted = parameters(encoding, config_.shape());
-  bool same = wanted.size() == positions_.size();
-  for (std::size_t i = 0; same && i < wanted.size(); i++)
-    same = wanted[i].name == position_names_[i] && wanted[i].value.shape() == positions_[i].matrix().shape;
+  const auto alike = [](const Weight& a, const Weight& b) { return a.name() == b.name() && a.shape() == b.shape(); };
+  const bool same = std::ranges::equal(parameters(encoding, config_.shape()), positions_, alike);
   PHASOR_CHECK(same, kModel, "encoding: ", encoding.name(), ", expected one that learns what ", config_.encoding.name(),
                " learned");
   config_.encoding = encoding;
@@ -142,8 +124,7 @@ Placement Decoder::placement(const TensorInput<std::int64_t, 3>& queries) const 
 }
 
 PositionPlan Decoder::plan(const Placement& placement) const {
-  const std::vector<Tensor<float, 2>> values = tensors_of(positions_);
-  return lower(config_.encoding, values, placement);
+  return lower(config_.encoding, positions_, placement);
 }
 
 // Every layer drops other weights.
@@ -224,17 +205,7 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
   if (log_variance_embedding_) log_variance_embedding_->backward(saved.tokens.view(), grad.log_variance);
   if (wanted == nullptr) return;
   add_positions_backward(*saved.plan, grad.mean, grad_plan);
-  backward_positions(placement(saved.positions), grad_plan);
-}
-
-void Decoder::backward_positions(const Placement& placement, const PlanGradient& grad_plan) {
-  const std::vector<Tensor<float, 2>> values = tensors_of(positions_);
-  std::vector<Tensor<float, 2>> gradients;
-  gradients.reserve(values.size());
-  for (const Tensor<float, 2>& value : values) gradients.emplace_back(value.shape());
-  lower_backward(config_.encoding, values, placement, grad_plan, gradients);
-  for (std::size_t i = 0; i < positions_.size(); i++)
-    std::ranges::transform(positions_[i].gradient(), gradients[i], positions_[i].gradient().begin(), std::plus<>());
+  lower_backward(config_.encoding, positions_, placement(saved.positions), grad_plan);
 }
 
 // ---- decoding ----

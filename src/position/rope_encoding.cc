@@ -45,7 +45,7 @@ static void fields(auto& archive, Is<RopeConfig> auto& of) {
 
 namespace {
 
-PositionPlan rope_lower(const EncodingConfig& config, ParameterValues, const Placement& placement) {
+PositionPlan rope_lower(const EncodingConfig& config, std::span<const Weight>, const Placement& placement) {
   const auto& rope = config.as<RopeConfig>();
   PHASOR_CHECK(rope.head_dim == placement.shape.head_dim, "rope", "head_dim: ", rope.head_dim,
                ", expected the model's ", placement.shape.head_dim);

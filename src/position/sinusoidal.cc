@@ -31,7 +31,7 @@ Tensor<float, 3> interleaved_sin_cos(TensorView<const std::int64_t, 3> positions
   return result;
 }
 
-PositionPlan sinusoidal_lower(const EncodingConfig& config, ParameterValues, const Placement& placement) {
+PositionPlan sinusoidal_lower(const EncodingConfig& config, std::span<const Weight>, const Placement& placement) {
   PositionPlan plan;
   plan.add = interleaved_sin_cos(placement.queries, placement.shape.model_dim, config.as<SinusoidalConfig>());
   plan.score_scale = plain_score_scale(placement.shape);

@@ -24,14 +24,11 @@ BlockConfig config_of(bool gaussian) {
 struct Reader {
   EncodingConfig encoding;
   PositionPlan plan(std::int64_t first, std::int64_t count) const {
-    std::vector<Tensor<float, 2>> values;
-    for (Parameter& parameter : parameters(encoding, kGroupedShape, 5)) {
-      Philox(6).fill_normal({parameter.value.data(), static_cast<std::size_t>(parameter.value.size())});
-      values.push_back(std::move(parameter.value));
-    }
+    std::vector<Weight> weights = parameters(encoding, kGroupedShape, 5);
+    for (Weight& weight : weights) Philox(6).fill_normal(weight.value());
     const Tensor<std::int64_t, 3> all = consecutive_positions(first + count),
                                   new_ones = consecutive_positions(count, first);
-    return lower(encoding, values, {.queries = new_ones.view(), .keys = all.view(), .shape = kGroupedShape});
+    return lower(encoding, weights, {.queries = new_ones.view(), .keys = all.view(), .shape = kGroupedShape});
   }
 };
 

@@ -160,9 +160,8 @@ namespace {
 // throws.
 void check_fit(const DecoderConfig& config) {
   const Tensor<std::int64_t, 3> position = consecutive_positions(1);
-  std::vector<Tensor<float, 2>> values;
-  for (Parameter& parameter : parameters(config.encoding, config.shape())) values.push_back(std::move(parameter.value));
-  lower(config.encoding, values, {.queries = position.view(), .shape = config.shape()});
+  const std::vector<Weight> weights = parameters(config.encoding, config.shape());
+  lower(config.encoding, weights, {.queries = position.view(), .shape = config.shape()});
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class W2AttentionLayer {
   W2AttentionConfig config_;
   AttentionHeads heads_;
   AttentionProjections mean_, log_variance_;
-  Weight tau_{std::vector<std::int64_t>{}};
+  Weight tau_{"tau", {}};
 };
 
 }  // namespace phasor

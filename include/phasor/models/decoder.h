@@ -109,7 +109,6 @@ class Decoder {
   AttentionOptions attention_options(std::uint64_t dropout_seed, std::size_t layer) const;
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
   void save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const;
-  void backward_positions(const Placement& placement, const PlanGradient& grad_plan);
 
   DecoderConfig config_;
   Embedding embedding_;
@@ -117,7 +116,6 @@ class Decoder {
   std::vector<AnyBlock> blocks_;
   RmsNorm norm_;
   std::optional<Weight> head_;  // when not tied
-  std::vector<std::string> position_names_;
   std::vector<Weight> positions_;
 };
 
