@@ -92,6 +92,8 @@ constinit const Encoding kAlibi{
     .source = "Press et al. 2021, arXiv 2108.12409",
     .gradient = "slopes, if learnable: -sum of |distance| dS",
     .defaults = [](const ModelShape& shape) -> EncodingConfig { return AlibiConfig{.causal = shape.causal}; },
+    .longest = any_length,
+    .learns = [](const EncodingConfig& config) { return config.as<AlibiConfig>().learnable; },
     .parameters = alibi_parameters,
     .lower = alibi_lower,
     .lower_backward = alibi_backward,

@@ -28,6 +28,10 @@ const Encoding& encoding(std::string_view name) {
   fail("encoding", "name: \"", name, "\", expected one of ", known);
 }
 
+std::optional<std::int64_t> longest(const EncodingConfig& config) { return encoding(config.name()).longest(config); }
+
+bool learns(const EncodingConfig& config) { return encoding(config.name()).learns(config); }
+
 std::vector<Weight> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed) {
   return encoding(config.name()).parameters(config, shape, seed);
 }
@@ -44,6 +48,10 @@ void lower_backward(const EncodingConfig& config, std::span<Weight> weights, con
 std::string describe(const EncodingConfig& config) { return encoding(config.name()).describe(config); }
 
 // ---- what rows share ----
+
+std::optional<std::int64_t> any_length(const EncodingConfig&) { return std::nullopt; }
+bool always_learns(const EncodingConfig&) { return true; }
+bool never_learns(const EncodingConfig&) { return false; }
 
 std::vector<Weight> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t) { return {}; }
 
@@ -119,6 +127,8 @@ constinit const Encoding kNone{
     .source = "Haviv et al. 2022, arXiv 2203.16634 (NoPE)",
     .gradient = "none",
     .defaults = [](const ModelShape&) -> EncodingConfig { return NoneConfig{}; },
+    .longest = any_length,
+    .learns = never_learns,
     .parameters = no_parameters,
     .lower =
         [](const EncodingConfig&, std::span<const Weight>, const Placement& placement) {

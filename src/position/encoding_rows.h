@@ -7,6 +7,11 @@ namespace phasor {
 
 extern const Encoding kNone, kLearned, kSinusoidal, kRope, kAlibi, kT5, kRelative;
 
+// For encodings of any length, and for those that learn always or never.
+std::optional<std::int64_t> any_length(const EncodingConfig&);
+bool always_learns(const EncodingConfig&);
+bool never_learns(const EncodingConfig&);
+
 // For encodings without parameters.
 std::vector<Weight> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t);
 void no_gradient(const EncodingConfig&, std::span<Weight>, const Placement&, const PlanGradient&);

@@ -90,6 +90,10 @@ constinit const Encoding kLearned{
       if (shape.embedding_deviation) config.initial_deviation = static_cast<float>(*shape.embedding_deviation);
       return config;
     },
+    .longest = [](const EncodingConfig& config) -> std::optional<std::int64_t> {
+      return config.as<LearnedConfig>().max_length;
+    },
+    .learns = always_learns,
     .parameters = learned_parameters,
     .lower = learned_lower,
     .lower_backward = learned_backward,

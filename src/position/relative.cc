@@ -115,6 +115,8 @@ constinit const Encoding kT5{
     .source = "Raffel et al. 2019, arXiv 1910.10683",
     .gradient = "table: scatter-add of dS by bucket",
     .defaults = [](const ModelShape& shape) -> EncodingConfig { return T5Config{.bidirectional = !shape.causal}; },
+    .longest = any_length,
+    .learns = always_learns,
     .parameters = [](const EncodingConfig& config, const ModelShape& shape,
                      std::uint64_t) { return one_weight("buckets", t5_shape(config.as<T5Config>(), shape)); },
     .lower =
@@ -149,6 +151,8 @@ constinit const Encoding kRelative{
     .source = "after Shaw et al. 2018, arXiv 1803.02155",
     .gradient = "table: sum of dS along diagonals",
     .defaults = [](const ModelShape&) -> EncodingConfig { return RelativeConfig{}; },
+    .longest = any_length,
+    .learns = always_learns,
     .parameters = [](const EncodingConfig& config, const ModelShape& shape,
                      std::uint64_t) { return one_weight("table", relative_shape(config.as<RelativeConfig>(), shape)); },
     .lower =

@@ -80,6 +80,8 @@ constinit const Encoding kRope{
     .defaults = [](const ModelShape& shape) -> EncodingConfig {
       return RopeConfig{.head_dim = shape.head_dim, .max_position_embeddings = shape.max_length};
     },
+    .longest = any_length,
+    .learns = never_learns,
     .parameters = no_parameters,
     .lower = rope_lower,
     .lower_backward = no_gradient,

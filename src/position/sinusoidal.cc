@@ -66,6 +66,8 @@ constinit const Encoding kSinusoidal{
       if (shape.embedding_deviation) config.amplitude = std::numbers::sqrt2 * *shape.embedding_deviation;
       return config;
     },
+    .longest = any_length,
+    .learns = never_learns,
     .parameters = no_parameters,
     .lower = sinusoidal_lower,
     .lower_backward = no_gradient,

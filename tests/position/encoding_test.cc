@@ -64,6 +64,29 @@ TEST(Encodings, EveryRowIsWhole) {
   EXPECT_ERROR(encoding("ropee"), "\"ropee\"", "none, learned");
 }
 
+// An encoding that says it learns has weights, and the others have none.
+TEST(Encodings, SayWhetherTheyLearn) {
+  std::vector<EncodingConfig> configs = learning_configs();
+  for (const Encoding& row : encodings()) configs.push_back(row.defaults(kShape));
+  for (const EncodingConfig& config : configs)
+    EXPECT_EQ(learns(config), !parameters(config, kShape).empty()) << describe(config);
+}
+
+// The longest sequence can be placed, and one more token cannot.
+TEST(Encodings, SayHowFarTheyReach) {
+  for (const Encoding& row : encodings()) {
+    const EncodingConfig config = row.defaults(kShape);
+    const std::optional<std::int64_t> most = longest(config);
+    EXPECT_EQ(most.has_value(), row.name == "learned") << row.name;
+    const Tensor<std::int64_t, 3> all = consecutive_positions(most.value_or(1000));
+    lower_alone(config, {.queries = all.view(), .shape = kShape});
+    if (!most) continue;
+    EXPECT_EQ(*most, kShape.max_length);
+    const Tensor<std::int64_t, 3> more = consecutive_positions(*most + 1);
+    EXPECT_ERROR(lower_alone(config, {.queries = more.view(), .shape = kShape}), "position: 50");
+  }
+}
+
 TEST(Encodings, EmptySequencesAreLegal) {
   const Tensor<std::int64_t, 3> none = consecutive_positions(0);
   for (const Encoding& row : encodings()) lower_alone(row.defaults(kShape), {.queries = none.view(), .shape = kShape});

@@ -84,6 +84,11 @@ struct Encoding {
 
   // Settings that suit a model of this shape.
   EncodingConfig (*defaults)(const ModelShape&);
+  // The longest sequence that it can encode; none: any length.
+  std::optional<std::int64_t> (*longest)(const EncodingConfig&);
+  // Whether it has weights. Plans of one that has none depend on the placement alone, and may be kept for later calls;
+  // the others must be lowered again whenever the weights change.
+  bool (*learns)(const EncodingConfig&);
   // What it learns, with initial values drawn from `seed`.
   std::vector<Weight> (*parameters)(const EncodingConfig&, const ModelShape&, std::uint64_t seed);
   PositionPlan (*lower)(const EncodingConfig&, std::span<const Weight>, const Placement&);
@@ -100,6 +105,8 @@ std::span<const Encoding> encodings();
 const Encoding& encoding(std::string_view name);
 
 // The functions of a config's own row.
+std::optional<std::int64_t> longest(const EncodingConfig& config);
+bool learns(const EncodingConfig& config);
 std::vector<Weight> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed = 0);
 PositionPlan lower(const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement);
 void lower_backward(const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,

@@ -11,7 +11,6 @@
 #include "phasor/core/check.h"
 #include "phasor/core/folder_lock.h"
 #include "phasor/models/decoder_json.h"
-#include "phasor/position/learned.h"
 #include "phasor/training/checkpoint.h"
 #include "phasor/training/evaluation.h"
 #include "phasor/training/trainer.h"
@@ -76,10 +75,9 @@ std::vector<report::LossPoint> curve(const std::vector<LossPoint>& losses) {
 }
 
 std::optional<std::string> why_not(const DecoderConfig& config, std::int64_t length) {
-  if (config.encoding.name() != LearnedConfig::kEncoding) return std::nullopt;
-  const std::int64_t rows = config.encoding.as<LearnedConfig>().max_length;
-  if (length <= rows) return std::nullopt;
-  return "its table ends at position " + std::to_string(rows - 1);
+  const std::optional<std::int64_t> most = longest(config.encoding);
+  if (!most || length <= *most) return std::nullopt;
+  return "its table ends at position " + std::to_string(*most - 1);
 }
 
 // By position, neighbours together where there are many.
