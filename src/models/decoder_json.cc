@@ -1,6 +1,6 @@
 #include "phasor/models/decoder_json.h"
 
-#include "json/fields.h"
+#include "json/encoding_fields.h"
 
 namespace phasor {
 namespace {
@@ -29,12 +29,12 @@ static void fields(auto& archive, Is<DecoderConfig> auto& of) {
   archive("sliding_window", of.sliding_window);
   archive("causal", of.causal);
   archive("score", of.score);
+  archive("encoding", of.encoding);
 }
 
 std::string decoder_to_json(const DecoderConfig& config) {
   OrderedJson json{{"model_type", kModelType}};
   json.update(fields_to_json(config));
-  json["encoding"] = OrderedJson::parse(encoding_to_json(config.encoding));
   return json.dump(2) + "\n";
 }
 
@@ -44,14 +44,8 @@ DecoderConfig decoder_from_json(std::string_view json, std::string_view source) 
   PHASOR_CHECK(type != object.end() && *type == kModelType, kReader, source, ": model_type ",
                type == object.end() ? "missing" : json_text(*type), ", expected \"", kModelType,
                "\" (Decoder::from_pretrained reads models of Hugging Face)");
-  const auto encoding = object.find("encoding");
-  PHASOR_CHECK(encoding != object.end(), kReader, source, ": no encoding, expected it to be given");
-  const EncodingConfig encoding_config = encoding_from_json(encoding->dump(), std::string(source) + ": encoding");
-  object.erase("model_type");
-  object.erase("encoding");
-  auto config = fields_from_json<DecoderConfig>(object, kReader, std::string(source));
-  config.encoding = encoding_config;
-  return config;
+  object.erase(type);
+  return fields_from_json<DecoderConfig>(object, kReader, std::string(source));
 }
 
 void check_size(const char* function, std::string_view source, const DecoderConfig& config,

@@ -102,8 +102,8 @@ constinit const Encoding kAlibi{
       return std::string(alibi.causal ? "causal" : "symmetric") + " linear bias with " +
              (alibi.learnable ? "learnable" : "fixed") + " slopes";
     },
-    .to_json = settings_to_json<AlibiConfig>,
-    .from_json = settings_from_json<AlibiConfig>,
+    .write = write_settings<AlibiConfig>,
+    .read = read_settings<AlibiConfig>,
 };
 
 }  // namespace phasor

@@ -138,8 +138,8 @@ constinit const Encoding kNone{
         },
     .lower_backward = no_gradient,
     .describe = [](const EncodingConfig&) -> std::string { return "no position encoding"; },
-    .to_json = settings_to_json<NoneConfig>,
-    .from_json = settings_from_json<NoneConfig>,
+    .write = write_settings<NoneConfig>,
+    .read = read_settings<NoneConfig>,
 };
 
 }  // namespace phasor

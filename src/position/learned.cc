@@ -100,8 +100,8 @@ constinit const Encoding kLearned{
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned table of " + std::to_string(config.as<LearnedConfig>().max_length) + " positions";
     },
-    .to_json = settings_to_json<LearnedConfig>,
-    .from_json = settings_from_json<LearnedConfig>,
+    .write = write_settings<LearnedConfig>,
+    .read = read_settings<LearnedConfig>,
 };
 
 }  // namespace phasor

@@ -140,8 +140,8 @@ constinit const Encoding kT5{
       return std::to_string(t5.buckets) + (t5.bidirectional ? " bidirectional" : " causal") +
              " buckets up to distance " + std::to_string(t5.max_distance);
     },
-    .to_json = settings_to_json<T5Config>,
-    .from_json = settings_from_json<T5Config>,
+    .write = write_settings<T5Config>,
+    .read = read_settings<T5Config>,
 };
 
 constinit const Encoding kRelative{
@@ -175,8 +175,8 @@ constinit const Encoding kRelative{
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned bias for distances up to " + std::to_string(config.as<RelativeConfig>().max_distance);
     },
-    .to_json = settings_to_json<RelativeConfig>,
-    .from_json = settings_from_json<RelativeConfig>,
+    .write = write_settings<RelativeConfig>,
+    .read = read_settings<RelativeConfig>,
 };
 
 }  // namespace phasor

@@ -86,8 +86,8 @@ constinit const Encoding kRope{
     .lower = rope_lower,
     .lower_backward = no_gradient,
     .describe = rope_describe,
-    .to_json = settings_to_json<RopeConfig>,
-    .from_json = settings_from_json<RopeConfig>,
+    .write = write_settings<RopeConfig>,
+    .read = read_settings<RopeConfig>,
 };
 
 }  // namespace phasor

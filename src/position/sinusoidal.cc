@@ -78,8 +78,8 @@ constinit const Encoding kSinusoidal{
       if (sinusoidal.amplitude != 1.0) text << ", amplitude " << sinusoidal.amplitude;
       return text.str();
     },
-    .to_json = settings_to_json<SinusoidalConfig>,
-    .from_json = settings_from_json<SinusoidalConfig>,
+    .write = write_settings<SinusoidalConfig>,
+    .read = read_settings<SinusoidalConfig>,
 };
 
 }  // namespace phasor

@@ -58,7 +58,7 @@ TEST(EncodingJson, KeepsEverySetting) {
 }
 
 TEST(EncodingJson, Errors) {
-  EXPECT_ERROR(encoding_from_json("{}", "c.json"), "c.json: no name");
+  EXPECT_ERROR(encoding_from_json("{}", "c.json"), "c.json: name: missing");
   EXPECT_ERROR(encoding_from_json(R"({"name": "spiral"})", "c.json"), "spiral", "rope");
   EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": true})", "c.json"), "c.json: learnable: missing");
   EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": 1, "learnable": false})", "c.json"),

@@ -74,6 +74,10 @@ struct NoneConfig {
   static constexpr std::string_view kEncoding = "none";
 };
 
+// Private to the library (src/json/fields.h).
+class FieldReader;
+class FieldWriter;
+
 // One row of the registry.
 struct Encoding {
   std::string_view name;
@@ -96,9 +100,9 @@ struct Encoding {
   void (*lower_backward)(const EncodingConfig&, std::span<Weight>, const Placement&, const PlanGradient&);
   // A line for people.
   std::string (*describe)(const EncodingConfig&);
-  // The settings as a JSON object, and back; `source` names where it comes from in errors.
-  std::string (*to_json)(const EncodingConfig&);
-  EncodingConfig (*from_json)(std::string_view json, std::string_view source);
+  // The settings as fields of a JSON object, and back.
+  void (*write)(const EncodingConfig&, FieldWriter&);
+  EncodingConfig (*read)(FieldReader&);
 };
 
 std::span<const Encoding> encodings();
