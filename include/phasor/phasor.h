@@ -62,6 +62,7 @@
 #include "phasor/models/decoder.h"
 #include "phasor/models/decoder_json.h"
 #include "phasor/models/generate.h"
+#include "phasor/models/layer_positions.h"
 #include "phasor/models/safetensors.h"
 #endif
 

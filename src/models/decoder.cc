@@ -76,7 +76,8 @@ Decoder Decoder::with_zeros(const DecoderConfig& config) {
 Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64_t seed)
     : config_(config),
       embedding_(config.vocab_size, config.hidden_size, initial),
-      norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps)) {
+      norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps)),
+      positions_(kModel, config.shape(), config.encoding, config.layer_encodings, seed) {
   if (gaussian()) log_variance_embedding_.emplace(config.vocab_size, config.hidden_size, initial);
   blocks_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t i = 0; i < config.num_hidden_layers; i++) blocks_.push_back(make_block(config, initial));
@@ -84,14 +85,13 @@ Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64
     head_.emplace("weight", std::vector<std::int64_t>{config.vocab_size, config.hidden_size});
     initial.fill(head_->value(), config.hidden_size);
   }
-  positions_ = parameters(config.encoding, config_.shape(), seed);
 }
 
 NamedWeights Decoder::weights() & {
   NamedWeights weights;
   embedding_.list_weights("embedding", weights);
   if (log_variance_embedding_) log_variance_embedding_->list_weights("log_variance_embedding", weights);
-  for (Weight& weight : positions_) list_weight("positions", weight, weights);
+  positions_.list_weights(weights);
   for (std::size_t i = 0; i < blocks_.size(); i++)
     std::visit([&](auto& block) { block.list_weights("blocks." + std::to_string(i), weights); }, blocks_[i]);
   norm_.list_weights("norm", weights);
@@ -112,19 +112,19 @@ void Decoder::clear_gradients() {
 }
 
 void Decoder::set_encoding(const EncodingConfig& encoding) {
-  const auto alike = [](const Weight& a, const Weight& b) { return a.name() == b.name() && a.shape() == b.shape(); };
-  const bool same = std::ranges::equal(parameters(encoding, config_.shape()), positions_, alike);
-  PHASOR_CHECK(same, kModel, "encoding: ", encoding.name(), ", expected one that learns what ", config_.encoding.name(),
-               " learned");
+  positions_.set_encoding(0, encoding);
   config_.encoding = encoding;
 }
 
-Placement Decoder::placement(const TensorInput<std::int64_t, 3>& queries) const {
-  return {.queries = queries, .shape = config_.shape()};
+void Decoder::set_layer_encoding(std::size_t index, const EncodingConfig& encoding) {
+  PHASOR_CHECK(index < config_.layer_encodings.size(), kModel, "layer_encodings: index ", index, ", expected below ",
+               config_.layer_encodings.size());
+  positions_.set_encoding(index + 1, encoding);
+  config_.layer_encodings[index].encoding = encoding;
 }
 
-PositionPlan Decoder::plan(const Placement& placement) const {
-  return lower(config_.encoding, positions_, placement);
+const PlanInput& Decoder::plan_of(const LayerPlans& plans, std::size_t layer) const {
+  return plans.plans[positions_.plan_of(static_cast<std::int64_t>(layer))];
 }
 
 // Every layer drops other weights.
@@ -149,15 +149,14 @@ void Decoder::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float
                "]");
   const Workspace::Scope scope(workspace);
   const Shape<3> shape{batch, length, config_.hidden_size};
-  Saved unsaved;  // holds the plan of a call without gradients
+  Saved unsaved;  // holds the plans of a call without gradients
   Saved& to = saved ? *saved : unsaved;
-  to.positions = consecutive_positions(length, options.first_position);
-  to.plan = plan(placement(to.positions));
+  positions_.make_plans(options.first_position, length, to.plans);
   if (saved) save_tokens(tokens, *saved);
 
   Streams x = saved ? shaped_streams(to.layers[0].mean, to.layers[0].log_variance, shape, gaussian())
                     : take_streams(workspace, shape, gaussian());
-  embed(tokens, *to.plan, x);
+  embed(tokens, *to.plans.plans[0], x);
   for (std::size_t i = 0; i < blocks_.size(); i++) {
     const bool last = i + 1 == blocks_.size();
     const Streams y = !saved ? x
@@ -165,7 +164,7 @@ void Decoder::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float
                              : shaped_streams(to.layers[i + 1].mean, to.layers[i + 1].log_variance, shape, gaussian());
     const bool wanted = static_cast<std::int64_t>(i) == options.weights_layer;
     const AttentionOptions attention = attention_options(options.dropout_seed, i);
-    std::visit(ForwardBlock{x, to.plan, attention, y, saved ? &to.layers[i].block : nullptr, workspace,
+    std::visit(ForwardBlock{x, plan_of(to.plans, i), attention, y, saved ? &to.layers[i].block : nullptr, workspace,
                             wanted ? options.weights : TensorView<float, 4>()},
                blocks_[i]);
     x = y;
@@ -191,21 +190,21 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
                config_.vocab_size, "]");
   const Workspace::Scope scope(workspace);
   Streams grad = take_streams(workspace, shape, gaussian()), other = take_streams(workspace, shape, gaussian());
-  PlanGradient grad_plan;
-  PlanGradient* wanted = positions_.empty() ? nullptr : &grad_plan;
+  std::vector<PlanGradient> grad_plans(positions_.count());
   const TensorView<float, 2> grad_normed = rows(other.mean);
   linear_backward(head(), rows<const float>(saved.normed.view()), rows(grad_logits), grad_normed);
   norm_.backward(saved.norm, grad_normed, rows(grad.mean), workspace);
   if (gaussian()) std::fill_n(grad.log_variance.data, grad.log_variance.size(), 0.0f);  // the head reads the mean
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    std::visit(BackwardBlock{saved.layers[i].block, grad, other, wanted, workspace}, blocks_[i]);
+    const std::size_t plan = positions_.plan_of(static_cast<std::int64_t>(i));
+    PlanGradient* grad_plan = positions_.learns(plan) ? &grad_plans[plan] : nullptr;
+    std::visit(BackwardBlock{saved.layers[i].block, grad, other, grad_plan, workspace}, blocks_[i]);
     std::swap(grad, other);
   }
   embedding_.backward(saved.tokens.view(), grad.mean);
   if (log_variance_embedding_) log_variance_embedding_->backward(saved.tokens.view(), grad.log_variance);
-  if (wanted == nullptr) return;
-  add_positions_backward(*saved.plan, grad.mean, grad_plan);
-  lower_backward(config_.encoding, positions_, placement(saved.positions), grad_plan);
+  if (positions_.learns(0)) add_positions_backward(*saved.plans.plans[0], grad.mean, grad_plans[0]);
+  positions_.backward(saved.plans, grad_plans);
 }
 
 // ---- decoding ----
@@ -215,23 +214,6 @@ void Decoder::Cache::truncate(std::int64_t length) {
   for (LayerCache& layer : layers_)
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(layer.lengths().size()); b++) layer.truncate(b, length);
   length_ = length;
-}
-
-// Whether token 1 is rotated by the same angles in a text of two tokens and in the longest.
-CachedKeys Decoder::suitable_keys(std::int64_t capacity) const {
-  const auto rotation = [&](std::int64_t length) {
-    Tensor<std::int64_t, 3> query = consecutive_positions(1, 1), keys({1, 1, 2});
-    keys(0, 0, 1) = length - 1;
-    Placement where = placement(query.view());
-    where.keys = keys.view();
-    return plan(where).rotate_q;
-  };
-  const std::optional<AnyRotaryTable> few = rotation(2), many = rotation(std::max<std::int64_t>(capacity, 2));
-  if (!few) return CachedKeys::rotated;
-  const RotaryView a = *few, b = *many;
-  const bool same = std::equal(a.cos.data, a.cos.data + a.pairs(), b.cos.data) &&
-                    std::equal(a.sin.data, a.sin.data + a.pairs(), b.sin.data);
-  return same ? CachedKeys::rotated : CachedKeys::unrotated;
 }
 
 Decoder::Cache Decoder::make_cache(const LayerCacheConfig& config) const {
@@ -253,21 +235,14 @@ void Decoder::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, Ten
   PHASOR_CHECK(logits.shape == Shape<2>({batch, config_.vocab_size}), kModel, "logits: ", shape_text(logits.shape),
                ", expected [", batch, ", ", config_.vocab_size, "]");
   const Workspace::Scope scope(workspace);
-  // Cached keys are already rotated: only the range of distances is needed, which the two ends give.
-  const Tensor<std::int64_t, 3> queries = consecutive_positions(count, cache.length_);
-  Tensor<std::int64_t, 3> keys = consecutive_positions(length);
-  if (cache.keys_ == CachedKeys::rotated) {
-    keys = Tensor<std::int64_t, 3>({1, 1, 2});
-    keys(0, 0, 1) = length - 1;
-  }
-  Placement where = placement(queries.view());
-  where.keys = keys.view();
-  const PositionPlan positions = plan(where);
+  const LayerPlans plans = positions_.decoding_plans(cache.length_, count, cache.keys_);
   const Streams x = take_streams(workspace, {batch, count, config_.hidden_size}, gaussian());
-  embed(tokens, positions, x);
+  embed(tokens, *plans.plans[0], x);
   for (std::size_t i = 0; i < blocks_.size(); i++)
     std::visit(
-        [&](const auto& block) { block.decode(x, positions, attention_options(0, i), cache.layers_[i], x, workspace); },
+        [&](const auto& block) {
+          block.decode(x, plan_of(plans, i), attention_options(0, i), cache.layers_[i], x, workspace);
+        },
         blocks_[i]);
   cache.length_ = length;
   const TensorView<float, 2> last = workspace.take(Shape<2>{batch, config_.hidden_size});

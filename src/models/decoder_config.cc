@@ -1,12 +1,32 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "phasor/models/decoder.h"
 
 namespace phasor {
 
+namespace {
+
+constexpr const char* kModel = "Decoder";
+
+// Layers with an encoding of their own exist, and are named once.
+void check_layers(const DecoderConfig& config) {
+  std::set<std::int64_t> named;
+  for (std::size_t i = 0; i < config.layer_encodings.size(); i++)
+    for (const std::int64_t layer : config.layer_encodings[i].layers) {
+      PHASOR_CHECK(layer >= 0 && layer < config.num_hidden_layers, kModel, "layer_encodings[", i, "].layers: ", layer,
+                   ", expected 0 to ", config.num_hidden_layers - 1);
+      PHASOR_CHECK(named.insert(layer).second, kModel, "layer_encodings[", i, "].layers: ", layer,
+                   " again, expected every layer once at most");
+    }
+}
+
+}  // namespace
+
 DecoderConfig DecoderConfig::checked() const {
-  constexpr const char* kModel = "Decoder";
   DecoderConfig c = *this;
   // Far beyond any model, and products of two of them can be counted.
   const auto check_size = [](const char* name, std::int64_t size, std::int64_t most) {
@@ -27,7 +47,25 @@ DecoderConfig DecoderConfig::checked() const {
       AttentionHeads{c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim}.checked(kModel);
   c.num_key_value_heads = heads.key_heads;
   c.head_dim = heads.head_dim;
+  check_layers(c);
   return c;
+}
+
+std::optional<std::int64_t> DecoderConfig::longest() const {
+  std::optional<std::int64_t> least = phasor::longest(encoding);
+  for (const LayerEncoding& other : layer_encodings)
+    if (const auto most = phasor::longest(other.encoding)) least = std::min(least.value_or(*most), *most);
+  return least;
+}
+
+std::string DecoderConfig::describe_encodings() const {
+  std::string text = describe(encoding);
+  for (const LayerEncoding& other : layer_encodings) {
+    text += other.layers.size() == 1 ? "; layer" : "; layers";
+    for (std::size_t i = 0; i < other.layers.size(); i++) text += (i ? ", " : " ") + std::to_string(other.layers[i]);
+    text += ": " + describe(other.encoding);
+  }
+  return text;
 }
 
 ModelShape DecoderConfig::shape() const {

@@ -12,6 +12,11 @@ constexpr const char* kModelType = "phasor";  // so that no one takes it for a H
 
 static constexpr EnumWords<Score, 2> enum_words(Score) { return {{{Score::dot, "dot"}, {Score::w2, "w2"}}}; }
 
+static void fields(auto& archive, Is<LayerEncoding> auto& of) {
+  archive("layers", of.layers);
+  archive("encoding", of.encoding);
+}
+
 static void fields(auto& archive, Is<DecoderConfig> auto& of) {
   archive("vocab_size", of.vocab_size);
   archive("hidden_size", of.hidden_size);
@@ -30,6 +35,7 @@ static void fields(auto& archive, Is<DecoderConfig> auto& of) {
   archive("causal", of.causal);
   archive("score", of.score);
   archive("encoding", of.encoding);
+  archive.since("layer_encodings", of.layer_encodings, {});
 }
 
 std::string decoder_to_json(const DecoderConfig& config) {

@@ -222,6 +222,75 @@ TEST(Decoder, ScalingsCanChangeAtInference) {
                "expected one that learns");
 }
 
+// Layers of one encoding share a plan, and a plan of unchanged positions is the one that was made first.
+TEST(Decoder, PlansAreSharedAndKept) {
+  Step step(shared_encoding(RopeConfig{.head_dim = 6}, AlibiConfig{.causal = true}, Score::dot), 5, Step::grown);
+  const double loss = step.loss();
+  const LayerPlans first = step.saved.plans;
+  ASSERT_EQ(first.plans.size(), 2u);
+  EXPECT_TRUE(first.plans[0]->rotate_q && first.plans[1]->bias);
+  const auto plan_of = [&](std::size_t layer) { return &**std::get<0>(step.saved.layers[layer].block).attention.plan; };
+  EXPECT_EQ(plan_of(0), &*first.plans[1]);
+  EXPECT_EQ(plan_of(1), &*first.plans[0]);
+  EXPECT_EQ(plan_of(2), &*first.plans[1]);
+  EXPECT_EQ(step.loss(), loss);
+  EXPECT_EQ(&*step.saved.plans.plans[0], &*first.plans[0]);
+  // Other positions, other settings and a copy of the model with other settings have other plans.
+  Decoder copy = step.model;
+  step.model.forward(step.tokens.view(), step.logits.view(), &step.saved, step.workspace, {.first_position = 3});
+  EXPECT_NE(&*step.saved.plans.plans[0], &*first.plans[0]);
+  step.model.set_layer_encoding(0, NoneConfig{});
+  EXPECT_NE(step.loss(), loss);
+  EXPECT_FALSE(step.saved.plans.plans[1]->bias);
+  std::swap(copy, step.model);
+  EXPECT_EQ(step.loss(), loss);
+  EXPECT_ERROR(step.model.set_layer_encoding(1, NoneConfig{}), "layer_encodings: index 1", "below 1");
+}
+
+// A plan of an encoding that learns is made anew, since its weights change.
+TEST(Decoder, PlansThatLearnAreMadeAnew) {
+  Step step(two_encodings(NoneConfig{}, T5Config{.bidirectional = false}, Score::dot), 5, Step::grown);
+  const double loss = step.loss();
+  for (const NamedWeight& each : step.model.weights())
+    if (each.name == "layer_positions.0.buckets")
+      std::iota(each.weight->value().begin(), each.weight->value().end(), 0.0f);
+  EXPECT_NE(step.loss(), loss);
+}
+
+// Two lists of layers with equal settings are the model with these settings.
+TEST(Decoder, ALayerEncodingIsWhatItsLayersHave) {
+  const EncodingConfig alibi = AlibiConfig{.causal = true};
+  DecoderConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+  config.layer_encodings = {{.layers = {0}, .encoding = alibi}, {.layers = {1}, .encoding = alibi}};
+  Step listed(config, 5, Step::grown), plain(small_config(alibi, Score::dot), 5, Step::grown);
+  EXPECT_EQ(listed.loss(), plain.loss());
+}
+
+TEST(Decoder, OneLayerWithAnglesOfTheLengthNeedsUnrotatedKeys) {
+  RopeConfig dynamic{.head_dim = 6, .max_position_embeddings = 8};
+  dynamic.scaling = {.type = "dynamic", .factor = 2.0};
+  const Decoder model(two_encodings(RopeConfig{.head_dim = 6}, dynamic, Score::dot), 1);
+  EXPECT_EQ(model.suitable_keys(8), CachedKeys::rotated);
+  EXPECT_EQ(model.suitable_keys(9), CachedKeys::unrotated);
+}
+
+TEST(Decoder, EncodingsOfLayersAreDescribed) {
+  DecoderConfig config = shared_encoding(LearnedConfig{.max_length = 32}, NoneConfig{}, Score::dot);
+  EXPECT_EQ(config.describe_encodings(), "learned table of 32 positions; layers 0, 2: no position encoding");
+  EXPECT_EQ(config.longest(), 32);
+  config.encoding = NoneConfig{};
+  EXPECT_EQ(config.longest(), std::nullopt);
+}
+
+TEST(Decoder, BadEncodingsOfLayersAreNamed) {
+  DecoderConfig config = two_encodings(NoneConfig{}, LearnedConfig{.max_length = 32}, Score::dot);
+  EXPECT_ERROR(Decoder(config, 1), "[Decoder]", "layer_encodings[0]: learned", "added to token embeddings");
+  config.layer_encodings = {{.layers = {2}}};
+  EXPECT_ERROR(Decoder(config, 1), "layer_encodings[0].layers: 2", "expected 0 to 1");
+  config.layer_encodings = {{.layers = {1}}, {.layers = {0, 1}}};
+  EXPECT_ERROR(Decoder(config, 1), "layer_encodings[1].layers: 1 again");
+}
+
 TEST(Decoder, WeightsOfOneLayer) {
   Step step(small_config(RopeConfig{.head_dim = 6}, Score::dot));
   Tensor<float, 4> weights({kBatch, 4, kLength, kLength});

@@ -10,6 +10,7 @@
 #include "phasor/core/random.h"
 #include "phasor/models/decoder_json.h"
 #include "phasor/position/alibi.h"
+#include "phasor/position/relative.h"
 #include "phasor/position/rope.h"
 #include "phasor/position/sinusoidal.h"
 #include "phasor/training/trainer.h"
@@ -77,6 +78,36 @@ TEST(Checkpoint, ModelComesBack) {
     EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
     EXPECT_EQ(decoder_to_json(model.config()), decoder_to_json(back.config()));
   }
+}
+
+// Also a model whose layers have several encodings, with their weights.
+TEST(Checkpoint, EncodingsOfLayersComeBack) {
+  TemporaryFolder folder;
+  DecoderConfig config = small_config(11, "t5");
+  config.layer_encodings = {{.layers = {0}, .encoding = RelativeConfig{.max_distance = 3}},
+                            {.layers = {1}, .encoding = NoneConfig{}}};
+  Decoder model(config, 7);
+  for (const NamedWeight& each : model.weights())
+    if (each.name == "layer_positions.0.table") Philox(3).fill_normal(each.weight->value());
+  save_model(folder / "model", model);
+  Decoder back = load_model(folder / "model");
+  EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
+  ASSERT_EQ(back.config().layer_encodings.size(), 2u);
+  EXPECT_EQ(back.config().layer_encodings[0].layers, std::vector<std::int64_t>{0});
+  EXPECT_EQ(back.config().layer_encodings[0].encoding.as<RelativeConfig>().max_distance, 3);
+  EXPECT_EQ(decoder_to_json(model.config()), decoder_to_json(back.config()));
+}
+
+// Files of version 0.1 have one encoding for all layers.
+TEST(Checkpoint, ConfigsOfEarlierVersionsHaveOneEncoding) {
+  DecoderConfig config = small_config(11, "rope");
+  std::string json = decoder_to_json(config);
+  const std::string added = ",\n  \"layer_encodings\": []";
+  ASSERT_NE(json.find(added), std::string::npos) << json;
+  json.erase(json.find(added), added.size());
+  EXPECT_EQ(decoder_to_json(decoder_from_json(json, "config.json")), decoder_to_json(config));
+  json.replace(json.find("\"name\": \"rope\""), 14, "\"name\": \"spin\"");
+  EXPECT_ERROR(decoder_from_json(json, "config.json"), "\"spin\"", "expected one of");
 }
 
 TEST(Checkpoint, TrainingComesBack) {

@@ -94,7 +94,7 @@ void evaluate_folder(const CLI::App& command, const Options& options) {
   const Evaluation found =
       evaluate(model, *dataset, {.length = length, .rows = options.rows, .batch = batch}, workspace);
   std::printf("%s: %s; %s rows of %s tokens (trained with %s)\n\n", options.folder.c_str(),
-              describe(model.config().encoding).c_str(), count(found.rows).c_str(), count(length).c_str(),
+              model.config().describe_encodings().c_str(), count(found.rows).c_str(), count(length).c_str(),
               count(trained).c_str());
   print_whole(found, *dataset);
   std::printf("\n");

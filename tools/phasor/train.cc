@@ -125,7 +125,7 @@ void train_new(const Options& options) {
   Decoder model(config, options.seed);
   Trainer trainer(model, *data, state);
   std::fprintf(stderr, "%s: %s parameters, %s\n", data_text(options.data).c_str(),
-               count(model.parameter_count()).c_str(), describe(model.config().encoding).c_str());
+               count(model.parameter_count()).c_str(), model.config().describe_encodings().c_str());
   run(trainer, options);
   finish(trainer.state(), options.out);
 }

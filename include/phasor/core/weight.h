@@ -1,5 +1,6 @@
 // A trainable tensor of floats, the gradient of the loss by it, and its name. Layers and position encodings own their
-// weights and list them under dotted paths, such as `attention.q_proj.weight`, for optimisers, checkpoints and bindings.
+// weights and list them under dotted paths, such as `attention.q_proj.weight`, for optimisers, checkpoints and
+// bindings.
 #pragma once
 
 #include <cstdint>

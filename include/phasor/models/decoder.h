@@ -18,6 +18,7 @@
 
 #include "phasor/layers/block.h"
 #include "phasor/layers/embedding.h"
+#include "phasor/models/layer_positions.h"
 #include "phasor/position/encoding.h"
 
 namespace phasor {
@@ -45,7 +46,8 @@ struct DecoderConfig {
   std::int64_t sliding_window = 0;  // 0: none
   bool causal = true;               // false: an encoder, every token sees all
   Score score = Score::dot;
-  EncodingConfig encoding = NoneConfig{};
+  EncodingConfig encoding = NoneConfig{};           // of every layer that is not named in the next line
+  std::vector<LayerEncoding> layer_encodings = {};  // a layer is named once at most
 
   // Sizes that were 0, filled in; errors name what does not fit.
   DecoderConfig checked() const;
@@ -54,6 +56,9 @@ struct DecoderConfig {
   // Numbers in the embedding and in the blocks' matrices, of a checked config. In double: a hostile one has more than
   // can be counted.
   double matrix_elements() const;
+  // The longest sequence that all encodings can encode, if there is a limit.
+  std::optional<std::int64_t> longest() const;
+  std::string describe_encodings() const;  // a line for people
 };
 
 // What a step of training may choose.
@@ -83,8 +88,10 @@ class Decoder {
   std::int64_t parameter_count();
   void clear_gradients();
 
-  // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old.
+  // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old. The
+  // second function changes config().layer_encodings[index].
   void set_encoding(const EncodingConfig& encoding);
+  void set_layer_encoding(std::size_t index, const EncodingConfig& encoding);
 
   // tokens [B, T] to logits [B, T, vocab_size].
   void forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
@@ -93,7 +100,7 @@ class Decoder {
   void backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace);
 
   // How keys must be kept for texts up to this length: unrotated where their angles change when the text grows.
-  CachedKeys suitable_keys(std::int64_t capacity) const;
+  CachedKeys suitable_keys(std::int64_t capacity) const { return positions_.suitable_keys(capacity); }
   // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
   Cache make_cache(const LayerCacheConfig& config) const;
   void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
@@ -104,8 +111,7 @@ class Decoder {
   bool gaussian() const { return config_.score == Score::w2; }
   const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
   Weight& head() { return head_ ? *head_ : embedding_.weight(); }
-  Placement placement(const TensorInput<std::int64_t, 3>& queries) const;
-  PositionPlan plan(const Placement& placement) const;
+  const PlanInput& plan_of(const LayerPlans& plans, std::size_t layer) const;
   AttentionOptions attention_options(std::uint64_t dropout_seed, std::size_t layer) const;
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
   void save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const;
@@ -116,7 +122,7 @@ class Decoder {
   std::vector<AnyBlock> blocks_;
   RmsNorm norm_;
   std::optional<Weight> head_;  // when not tied
-  std::vector<Weight> positions_;
+  LayerPositions positions_;
 };
 
 // The bidirectional variant, for tasks that label tokens: every token sees all.
@@ -125,11 +131,11 @@ class Encoder : public Decoder {
   Encoder(DecoderConfig config, std::uint64_t seed) : Decoder((config.causal = false, config), seed) {}
 };
 
-// What forward keeps for backward. Reused from step to step, it allocates nothing but the tables of positions.
+// What forward keeps for backward. Reused from step to step, it allocates nothing but the plans of encodings that
+// learn.
 struct Decoder::Saved {
   Tensor<std::int32_t, 2> tokens;
-  Tensor<std::int64_t, 3> positions;  // [1, 1, T]
-  PlanInput plan;                     // owned, and shared with the layers
+  LayerPlans plans;  // shared with the layers
   struct Layer {
     Tensor<float, 3> mean, log_variance;  // the block's input
     std::variant<Block::Saved, W2Block::Saved> block;

@@ -1,4 +1,4 @@
-// The settings of a decoder as JSON: the config.json of a checkpoint. Names are DecoderConfig's; the encoding is an
+// The settings of a decoder as JSON: the config.json of a checkpoint. Names are DecoderConfig's; an encoding is an
 // object with its name and settings. Reading is strict.
 #pragma once
 

@@ -75,7 +75,7 @@ std::vector<report::LossPoint> curve(const std::vector<LossPoint>& losses) {
 }
 
 std::optional<std::string> why_not(const DecoderConfig& config, std::int64_t length) {
-  const std::optional<std::int64_t> most = longest(config.encoding);
+  const std::optional<std::int64_t> most = config.longest();
   if (!most || length <= *most) return std::nullopt;
   return "its table ends at position " + std::to_string(*most - 1);
 }
