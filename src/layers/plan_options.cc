@@ -4,7 +4,8 @@
 
 namespace phasor::detail {
 
-AttentionOptions with_plan(const char* layer, AttentionOptions options, const PositionPlan& plan) {
+AttentionOptions call_options(const LayerScores& scores, AttentionOptions options, const PositionPlan& plan) {
+  const char* layer = scores.layer;
   PHASOR_CHECK(!options.rotate_q && !options.rotate_k && !options.relative_bias && !options.scale, layer,
                "options: rotation, relative bias or scale given, expected none: they are the plan's");
   PHASOR_CHECK(options.dropout.rate == 0, layer, "options.dropout.rate: ", options.dropout.rate,
@@ -12,6 +13,12 @@ AttentionOptions with_plan(const char* layer, AttentionOptions options, const Po
   if (plan.rotate_q) options.rotate_q = *plan.rotate_q;
   if (plan.key_rotation()) options.rotate_k = *plan.key_rotation();
   if (plan.bias) options.relative_bias = *plan.bias;
+  if (scores.scaled) options.scale = plan.score_scale;
+  if (scores.own.key_bias.data != nullptr) {
+    PHASOR_CHECK(options.key_bias.data == nullptr, layer, "options.key_bias: given, expected none: it is the layer's");
+    options.key_bias = scores.own.key_bias;
+  }
+  options.dropout.rate = scores.dropout;
   return options;
 }
 

@@ -86,13 +86,6 @@ void W2AttentionLayer::check_streams(const ConstStreams& x, const ConstStreams& 
   check("y.log_variance", y.log_variance.shape);
 }
 
-AttentionOptions W2AttentionLayer::with_plan(const AttentionOptions& options, const PositionPlan& plan,
-                                             bool training) const {
-  AttentionOptions all = detail::with_plan(kLayer, options, plan);
-  all.dropout.rate = training ? config_.dropout : 0.0;
-  return all;
-}
-
 void W2AttentionLayer::project(const ConstStreams& x, const Activations& to) const {
   mean_.forward({.query = x.mean}, {to.mean.q, to.mean.k, to.mean.v});
   log_variance_.forward({.query = x.log_variance}, {to.log_variance.q, to.log_variance.k, to.log_variance.v});
@@ -111,7 +104,8 @@ void W2AttentionLayer::forward(const ConstStreams& x, const PlanInput& plan, con
   const Workspace::Scope scope(workspace);
   const Activations to =
       saved ? Activations(heads_, x.mean.shape, *saved) : Activations(heads_, x.mean.shape, workspace);
-  const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
+  const AttentionOptions all = detail::call_options(
+      {.layer = kLayer, .scaled = false, .dropout = saved ? config_.dropout : 0.0}, options, *plan);
   project(x, to);
   W2Output<float> output{.out = to.heads(), .weights = weights};
   if (saved) output.lse = shaped(saved->lse, {x.mean.shape[0], heads_.heads, x.mean.shape[1]});
@@ -167,7 +161,7 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, cons
   project(x, to);
   auto &means = std::get<KvCache<float>>(cache.mean), &spreads = std::get<KvCache<float>>(*cache.spread);
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
-  AttentionOptions all = with_plan(options, *plan, false);
+  AttentionOptions all = detail::call_options({.layer = kLayer, .scaled = false}, options, *plan);
   all.causal = true;
   all.rotate_k = rotation.of_all_keys;
   const W2Streams<const float> k = to.k(), v = to.v();

@@ -64,7 +64,6 @@ class W2AttentionLayer {
   void project(const ConstStreams& x, const Activations& to) const;
   void project_out(const Activations& from, const Streams& y) const;
   void check_streams(const ConstStreams& x, const ConstStreams& y) const;
-  AttentionOptions with_plan(const AttentionOptions& options, const PositionPlan& plan, bool training) const;
 
   W2AttentionConfig config_;
   AttentionHeads heads_;
