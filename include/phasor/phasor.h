@@ -58,12 +58,12 @@
 #include "phasor/layers/workspace.h"
 #endif
 
-#if __has_include("phasor/models/decoder.h")
-#include "phasor/models/decoder.h"
-#include "phasor/models/decoder_json.h"
+#if __has_include("phasor/models/transformer.h")
 #include "phasor/models/generate.h"
 #include "phasor/models/layer_positions.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/transformer.h"
+#include "phasor/models/transformer_json.h"
 #endif
 
 #if __has_include("phasor/training/trainer.h")

@@ -6,9 +6,9 @@
 
 #include "json/strict_json.h"
 #include "phasor/core/mapped_file.h"
-#include "phasor/models/decoder.h"
-#include "phasor/models/decoder_json.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/transformer.h"
+#include "phasor/models/transformer_json.h"
 #include "phasor/position/hugging_face.h"
 
 namespace phasor {
@@ -62,7 +62,7 @@ class Config {
   Json json_;
 };
 
-DecoderConfig read_config(const std::filesystem::path& folder) {
+TransformerConfig read_config(const std::filesystem::path& folder) {
   const Config config(folder / "config.json");
   const std::string type = config.text("model_type", "");
   config.expect(type == "llama" || type == "qwen3", "model_type is " + json_text(type) + ", expected llama or qwen3");
@@ -124,14 +124,14 @@ void check_shape(const std::filesystem::path& folder, const StoredTensor& tensor
 
 }  // namespace
 
-Decoder Decoder::from_pretrained(const std::filesystem::path& folder) {
-  const DecoderConfig config = read_config(folder).checked();
+Transformer Transformer::from_pretrained(const std::filesystem::path& folder) {
+  const TransformerConfig config = read_config(folder).checked();
   const TensorFolder tensors(folder);
   const bool tied = config.tie_word_embeddings;
   check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), tied),
               {config.vocab_size, config.hidden_size});
   check_size(kName, (folder / "config.json").string(), config, tensors);
-  Decoder model = with_zeros(config);
+  Transformer model = with_zeros(config);
   std::set<std::string> used;
   for (const NamedWeight& each : model.weights()) {
     const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), tied);

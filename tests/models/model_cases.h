@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "phasor/core/random.h"
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/position/alibi.h"
 #include "phasor/position/learned.h"
 #include "phasor/position/relative.h"
@@ -17,10 +17,10 @@ namespace phasor {
 
 struct ModelCase {
   std::string name;
-  DecoderConfig config;
+  TransformerConfig config;
 };
 
-inline DecoderConfig small_config(const EncodingConfig& encoding, Score score) {
+inline TransformerConfig small_config(const EncodingConfig& encoding, Score score) {
   return {.vocab_size = 29,
           .hidden_size = 24,
           .num_hidden_layers = 2,
@@ -34,15 +34,15 @@ inline DecoderConfig small_config(const EncodingConfig& encoding, Score score) {
 }
 
 // Layer 0 has the encoding of the model, layer 1 another one.
-inline DecoderConfig two_encodings(const EncodingConfig& encoding, const EncodingConfig& second, Score score) {
-  DecoderConfig config = small_config(encoding, score);
+inline TransformerConfig two_encodings(const EncodingConfig& encoding, const EncodingConfig& second, Score score) {
+  TransformerConfig config = small_config(encoding, score);
   config.layer_encodings = {{.layers = {1}, .encoding = second}};
   return config;
 }
 
 // Three layers: the first and the last share the second encoding.
-inline DecoderConfig shared_encoding(const EncodingConfig& encoding, const EncodingConfig& second, Score score) {
-  DecoderConfig config = small_config(encoding, score);
+inline TransformerConfig shared_encoding(const EncodingConfig& encoding, const EncodingConfig& second, Score score) {
+  TransformerConfig config = small_config(encoding, score);
   config.num_hidden_layers = 3;
   config.layer_encodings = {{.layers = {0, 2}, .encoding = second}};
   return config;

@@ -82,7 +82,7 @@ void evaluate_folder(const CLI::App& command, const Options& options) {
   check_data_options(command, data.task);
   if (options.data.text) note_text(data);
   const std::unique_ptr<Dataset> dataset = make_dataset(data);
-  Decoder model = checkpoint.model();
+  Transformer model = checkpoint.model();
   const std::int64_t trained = state.settings.length, length = options.length.value_or(trained);
   if (options.scaling) {
     const double longer = std::max(1.0, static_cast<double>(length) / static_cast<double>(trained));

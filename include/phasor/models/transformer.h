@@ -1,7 +1,7 @@
 // A transformer over tokens: embedding, blocks, norm, output head; written once for standard and Wasserstein-2 blocks
 // and for any position encoding.
 //
-//   Decoder model({.vocab_size = 256, .hidden_size = 128, .num_hidden_layers = 4, .num_attention_heads = 4,
+//   Transformer model({.vocab_size = 256, .hidden_size = 128, .num_hidden_layers = 4, .num_attention_heads = 4,
 //                  .intermediate_size = 344, .encoding = AlibiConfig{.causal = true}}, /*seed=*/1);
 //   model.forward(tokens, logits, &saved, workspace);
 //   model.backward(saved, grad_logits, workspace);
@@ -29,7 +29,7 @@ enum class Score {
 };
 
 // Names as in Hugging Face configs, where there are such.
-struct DecoderConfig {
+struct TransformerConfig {
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
   std::int64_t num_hidden_layers = 0;
@@ -44,13 +44,13 @@ struct DecoderConfig {
   bool attention_bias = false;  // not with W2
   double attention_dropout = 0.0;
   std::int64_t sliding_window = 0;  // 0: none
-  bool causal = true;               // false: an encoder, every token sees all
+  bool causal = true;               // false: every token sees all, for tasks that label tokens
   Score score = Score::dot;
   EncodingConfig encoding = NoneConfig{};           // of every layer that is not named in the next line
   std::vector<LayerEncoding> layer_encodings = {};  // a layer is named once at most
 
   // Sizes that were 0, filled in; errors name what does not fit.
-  DecoderConfig checked() const;
+  TransformerConfig checked() const;
   ModelShape shape() const;  // of a checked config
   BlockConfig block() const;
   // Numbers in the embedding and in the blocks' matrices, of a checked config. In double: a hostile one has more than
@@ -70,20 +70,20 @@ struct ForwardOptions {
   TensorView<float, 4> weights{};
 };
 
-class Decoder {
+class Transformer {
  public:
   using AnyBlock = std::variant<Block, W2Block>;
   struct Saved;
   class Cache;
 
-  Decoder(const DecoderConfig& config, std::uint64_t seed);
+  Transformer(const TransformerConfig& config, std::uint64_t seed);
   // Weights that are random at first are zeros: for whoever reads them from a file.
-  static Decoder with_zeros(const DecoderConfig& config);
+  static Transformer with_zeros(const TransformerConfig& config);
 
   // A Llama or Qwen3 in the files of Hugging Face: config.json and safetensors, single or sharded, F32, BF16 or F16.
-  static Decoder from_pretrained(const std::filesystem::path& folder);
+  static Transformer from_pretrained(const std::filesystem::path& folder);
 
-  const DecoderConfig& config() const { return config_; }
+  const TransformerConfig& config() const { return config_; }
   NamedWeights weights() &;  // stable order and names; the encoding's are positions.NAME
   std::int64_t parameter_count();
   void clear_gradients();
@@ -107,7 +107,7 @@ class Decoder {
               Workspace& workspace) const;
 
  private:
-  Decoder(const DecoderConfig& config, InitialValues initial, std::uint64_t seed);  // of a checked config
+  Transformer(const TransformerConfig& config, InitialValues initial, std::uint64_t seed);  // of a checked config
   bool gaussian() const { return config_.score == Score::w2; }
   const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
   Weight& head() { return head_ ? *head_ : embedding_.weight(); }
@@ -116,7 +116,7 @@ class Decoder {
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
   void save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const;
 
-  DecoderConfig config_;
+  TransformerConfig config_;
   Embedding embedding_;
   std::optional<Embedding> log_variance_embedding_;
   std::vector<AnyBlock> blocks_;
@@ -125,15 +125,9 @@ class Decoder {
   LayerPositions positions_;
 };
 
-// The bidirectional variant, for tasks that label tokens: every token sees all.
-class Encoder : public Decoder {
- public:
-  Encoder(DecoderConfig config, std::uint64_t seed) : Decoder((config.causal = false, config), seed) {}
-};
-
 // What forward keeps for backward. Reused from step to step, it allocates nothing but the plans of encodings that
 // learn.
-struct Decoder::Saved {
+struct Transformer::Saved {
   Tensor<std::int32_t, 2> tokens;
   LayerPlans plans;  // shared with the layers
   struct Layer {
@@ -146,14 +140,14 @@ struct Decoder::Saved {
 };
 
 // Keys and values of every layer, and how many tokens have been read.
-class Decoder::Cache {
+class Transformer::Cache {
  public:
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
   void truncate(std::int64_t length);  // of all sequences
 
  private:
-  friend class Decoder;
+  friend class Transformer;
   std::vector<LayerCache> layers_;
   std::int64_t length_ = 0, capacity_ = 0;
   CachedKeys keys_ = CachedKeys::rotated;

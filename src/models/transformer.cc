@@ -1,4 +1,4 @@
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,14 +10,14 @@
 namespace phasor {
 namespace {
 
-constexpr const char* kModel = "Decoder";
+constexpr const char* kModel = "Transformer";
 
 template <class T>
 TensorView<T, 2> rows(const TensorView<T, 3>& x) {
   return {x.data, {x.shape[0] * x.shape[1], x.shape[2]}};
 }
 
-Decoder::AnyBlock make_block(const DecoderConfig& config, InitialValues& initial) {
+Transformer::AnyBlock make_block(const TransformerConfig& config, InitialValues& initial) {
   if (config.score == Score::w2) return W2Block(config.block(), initial);
   return Block(config.block(), initial);
 }
@@ -66,14 +66,14 @@ struct BackwardBlock {
 
 }  // namespace
 
-Decoder::Decoder(const DecoderConfig& config, std::uint64_t seed)
-    : Decoder(config.checked(), InitialValues(seed, Init::normal), seed) {}
+Transformer::Transformer(const TransformerConfig& config, std::uint64_t seed)
+    : Transformer(config.checked(), InitialValues(seed, Init::normal), seed) {}
 
-Decoder Decoder::with_zeros(const DecoderConfig& config) {
+Transformer Transformer::with_zeros(const TransformerConfig& config) {
   return {config.checked(), InitialValues(0, Init::zeros), 0};
 }
 
-Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64_t seed)
+Transformer::Transformer(const TransformerConfig& config, InitialValues initial, std::uint64_t seed)
     : config_(config),
       embedding_(config.vocab_size, config.hidden_size, initial),
       norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps)),
@@ -87,7 +87,7 @@ Decoder::Decoder(const DecoderConfig& config, InitialValues initial, std::uint64
   }
 }
 
-NamedWeights Decoder::weights() & {
+NamedWeights Transformer::weights() & {
   NamedWeights weights;
   embedding_.list_weights("embedding", weights);
   if (log_variance_embedding_) log_variance_embedding_->list_weights("log_variance_embedding", weights);
@@ -99,50 +99,50 @@ NamedWeights Decoder::weights() & {
   return weights;
 }
 
-std::int64_t Decoder::parameter_count() {
+std::int64_t Transformer::parameter_count() {
   std::int64_t count = 0;
   for (const NamedWeight& each : weights()) count += each.weight->size();
   return count;
 }
 
-void Decoder::clear_gradients() {
+void Transformer::clear_gradients() {
   const std::vector<NamedWeight> all = weights();
   parallel_for(static_cast<std::int64_t>(all.size()),
                [&](std::int64_t i) { all[static_cast<std::size_t>(i)].weight->clear_gradient(); });
 }
 
-void Decoder::set_encoding(const EncodingConfig& encoding) {
+void Transformer::set_encoding(const EncodingConfig& encoding) {
   positions_.set_encoding(0, encoding);
   config_.encoding = encoding;
 }
 
-void Decoder::set_layer_encoding(std::size_t index, const EncodingConfig& encoding) {
+void Transformer::set_layer_encoding(std::size_t index, const EncodingConfig& encoding) {
   PHASOR_CHECK(index < config_.layer_encodings.size(), kModel, "layer_encodings: index ", index, ", expected below ",
                config_.layer_encodings.size());
   positions_.set_encoding(index + 1, encoding);
   config_.layer_encodings[index].encoding = encoding;
 }
 
-const PlanInput& Decoder::plan_of(const LayerPlans& plans, std::size_t layer) const {
+const PlanInput& Transformer::plan_of(const LayerPlans& plans, std::size_t layer) const {
   return plans.plans[positions_.plan_of(static_cast<std::int64_t>(layer))];
 }
 
 // Every layer drops other weights.
-AttentionOptions Decoder::attention_options(std::uint64_t dropout_seed, std::size_t layer) const {
+AttentionOptions Transformer::attention_options(std::uint64_t dropout_seed, std::size_t layer) const {
   AttentionOptions options{.causal = config_.causal};
   if (config_.sliding_window > 0) options.window = config_.sliding_window;
   options.dropout.seed = dropout_seed * blocks_.size() + layer;
   return options;
 }
 
-void Decoder::embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const {
+void Transformer::embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const {
   embedding_.forward(tokens, x.mean);
   if (log_variance_embedding_) log_variance_embedding_->forward(tokens, x.log_variance);
   add_positions(plan, x.mean);
 }
 
-void Decoder::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
-                      Workspace& workspace, const ForwardOptions& options) const {
+void Transformer::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
+                          Workspace& workspace, const ForwardOptions& options) const {
   const std::int64_t batch = tokens.shape[0], length = tokens.shape[1];
   PHASOR_CHECK(logits.shape == Shape<3>({batch, length, config_.vocab_size}), kModel,
                "logits: ", shape_text(logits.shape), ", expected [", batch, ", ", length, ", ", config_.vocab_size,
@@ -174,14 +174,14 @@ void Decoder::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float
   linear_forward(head(), rows<const float>(normed), rows(logits));
 }
 
-void Decoder::save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const {
+void Transformer::save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const {
   const TensorView<std::int32_t, 2> copy = shaped(saved.tokens, tokens.shape);
   for (std::int64_t b = 0; b < tokens.shape[0]; b++)
     for (std::int64_t t = 0; t < tokens.shape[1]; t++) copy(b, t) = tokens(b, t);
   saved.layers.resize(blocks_.size());
 }
 
-void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace) {
+void Transformer::backward(const Saved& saved, TensorView<const float, 3> grad_logits, Workspace& workspace) {
   PHASOR_CHECK(saved.layers.size() == blocks_.size() && saved.norm.x.data != nullptr, kModel,
                "saved: empty, expected what a forward pass saved");
   const Shape<3>& shape = saved.normed.shape();
@@ -209,14 +209,14 @@ void Decoder::backward(const Saved& saved, TensorView<const float, 3> grad_logit
 
 // ---- decoding ----
 
-void Decoder::Cache::truncate(std::int64_t length) {
-  PHASOR_CHECK(length >= 0 && length <= length_, "Decoder::Cache", "length: ", length, ", expected 0 to ", length_);
+void Transformer::Cache::truncate(std::int64_t length) {
+  PHASOR_CHECK(length >= 0 && length <= length_, "Transformer::Cache", "length: ", length, ", expected 0 to ", length_);
   for (LayerCache& layer : layers_)
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(layer.lengths().size()); b++) layer.truncate(b, length);
   length_ = length;
 }
 
-Decoder::Cache Decoder::make_cache(const LayerCacheConfig& config) const {
+Transformer::Cache Transformer::make_cache(const LayerCacheConfig& config) const {
   Cache cache;
   cache.capacity_ = config.capacity;
   cache.keys_ = config.keys;
@@ -225,9 +225,9 @@ Decoder::Cache Decoder::make_cache(const LayerCacheConfig& config) const {
   return cache;
 }
 
-void Decoder::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
-                     Workspace& workspace) const {
-  PHASOR_CHECK(config_.causal, kModel, "decode: of an encoder, expected a causal model");
+void Transformer::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
+                         Workspace& workspace) const {
+  PHASOR_CHECK(config_.causal, kModel, "decode: of a model that is not causal, expected a causal one");
   const std::int64_t batch = tokens.shape[0], count = tokens.shape[1], length = cache.length_ + count;
   PHASOR_CHECK(count >= 1, kModel, "tokens: ", shape_text(tokens.shape), ", expected at least one token");
   PHASOR_CHECK(length <= cache.capacity_, kModel, "tokens: ", count, " more after ", cache.length_,
