@@ -141,7 +141,7 @@ LayerCache AttentionLayer::make_cache(const LayerCacheConfig& config) const {
 void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options,
                             LayerCache& cache, TensorView<float, 3> y, Workspace& workspace) const {
   check_inputs({.query = x}, y.shape);
-  PHASOR_CHECK(!cache.spread, kLayer, "cache: of two streams, expected one that make_cache made");
+  PHASOR_CHECK(!cache.log_sigma, kLayer, "cache: of two streams, expected one that make_cache made");
   detail::check_decode_options(kLayer, options);
   const Workspace::Scope scope(workspace);
   Activations to(heads_, config_.qk_norm, x.shape, x.shape, workspace);
@@ -155,7 +155,7 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
     kept.append(k, v, rotation.of_new_keys);
     detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, kept, {.out = by_heads(to.heads)}, all); });
   };
-  detail::in_layer(kLayer, [&] { std::visit(attend, cache.mean); });
+  detail::in_layer(kLayer, [&] { std::visit(attend, cache.mu); });
   projections_.forward_out(to.heads, y);
 }
 

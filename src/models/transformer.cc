@@ -27,8 +27,8 @@ Streams take_streams(Workspace& workspace, const Shape<3>& shape, bool gaussian)
   return {workspace.take(shape), gaussian ? workspace.take(shape) : TensorView<float, 3>()};
 }
 
-Streams shaped_streams(Tensor<float, 3>& mean, Tensor<float, 3>& log_variance, const Shape<3>& shape, bool gaussian) {
-  return {shaped(mean, shape), gaussian ? shaped(log_variance, shape) : TensorView<float, 3>()};
+Streams shaped_streams(Tensor<float, 3>& mu, Tensor<float, 3>& log_sigma, const Shape<3>& shape, bool gaussian) {
+  return {shaped(mu, shape), gaussian ? shaped(log_sigma, shape) : TensorView<float, 3>()};
 }
 
 // Calls block.forward with the Saved of its own kind, or without.
@@ -78,7 +78,7 @@ Transformer::Transformer(const TransformerConfig& config, InitialValues initial,
       embedding_(config.vocab_size, config.hidden_size, initial),
       norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps)),
       positions_(kModel, config.shape(), config.encoding, config.layer_encodings, seed) {
-  if (gaussian()) log_variance_embedding_.emplace(config.vocab_size, config.hidden_size, initial);
+  if (gaussian()) log_sigma_embedding_.emplace(config.vocab_size, config.hidden_size, initial);
   blocks_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t i = 0; i < config.num_hidden_layers; i++) blocks_.push_back(make_block(config, initial));
   if (!config.tie_word_embeddings) {
@@ -90,7 +90,7 @@ Transformer::Transformer(const TransformerConfig& config, InitialValues initial,
 NamedWeights Transformer::weights() & {
   NamedWeights weights;
   embedding_.list_weights("embedding", weights);
-  if (log_variance_embedding_) log_variance_embedding_->list_weights("log_variance_embedding", weights);
+  if (log_sigma_embedding_) log_sigma_embedding_->list_weights("log_sigma_embedding", weights);
   positions_.list_weights(weights);
   for (std::size_t i = 0; i < blocks_.size(); i++)
     std::visit([&](auto& block) { block.list_weights("blocks." + std::to_string(i), weights); }, blocks_[i]);
@@ -136,9 +136,9 @@ AttentionOptions Transformer::attention_options(std::uint64_t dropout_seed, std:
 }
 
 void Transformer::embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const {
-  embedding_.forward(tokens, x.mean);
-  if (log_variance_embedding_) log_variance_embedding_->forward(tokens, x.log_variance);
-  add_positions(plan, x.mean);
+  embedding_.forward(tokens, x.mu);
+  if (log_sigma_embedding_) log_sigma_embedding_->forward(tokens, x.log_sigma);
+  add_positions(plan, x.mu);
 }
 
 void Transformer::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
@@ -154,14 +154,14 @@ void Transformer::forward(TensorView<const std::int32_t, 2> tokens, TensorView<f
   positions_.make_plans(options.first_position, length, to.plans);
   if (saved) save_tokens(tokens, *saved);
 
-  Streams x = saved ? shaped_streams(to.layers[0].mean, to.layers[0].log_variance, shape, gaussian())
+  Streams x = saved ? shaped_streams(to.layers[0].mu, to.layers[0].log_sigma, shape, gaussian())
                     : take_streams(workspace, shape, gaussian());
   embed(tokens, *to.plans.plans[0], x);
   for (std::size_t i = 0; i < blocks_.size(); i++) {
     const bool last = i + 1 == blocks_.size();
     const Streams y = !saved ? x
-                      : last ? shaped_streams(to.last, to.last_log_variance, shape, gaussian())
-                             : shaped_streams(to.layers[i + 1].mean, to.layers[i + 1].log_variance, shape, gaussian());
+                      : last ? shaped_streams(to.last, to.last_log_sigma, shape, gaussian())
+                             : shaped_streams(to.layers[i + 1].mu, to.layers[i + 1].log_sigma, shape, gaussian());
     const bool wanted = static_cast<std::int64_t>(i) == options.weights_layer;
     const AttentionOptions attention = attention_options(options.dropout_seed, i);
     std::visit(ForwardBlock{x, plan_of(to.plans, i), attention, y, saved ? &to.layers[i].block : nullptr, workspace,
@@ -170,7 +170,7 @@ void Transformer::forward(TensorView<const std::int32_t, 2> tokens, TensorView<f
     x = y;
   }
   const TensorView<float, 3> normed = saved ? shaped(to.normed, shape) : workspace.take(shape);
-  norm_.forward(rows<const float>(x.mean), rows(normed), saved ? &to.norm : nullptr);
+  norm_.forward(rows<const float>(x.mu), rows(normed), saved ? &to.norm : nullptr);
   linear_forward(head(), rows<const float>(normed), rows(logits));
 }
 
@@ -191,19 +191,19 @@ void Transformer::backward(const Saved& saved, TensorView<const float, 3> grad_l
   const Workspace::Scope scope(workspace);
   Streams grad = take_streams(workspace, shape, gaussian()), other = take_streams(workspace, shape, gaussian());
   std::vector<PlanGradient> grad_plans(positions_.count());
-  const TensorView<float, 2> grad_normed = rows(other.mean);
+  const TensorView<float, 2> grad_normed = rows(other.mu);
   linear_backward(head(), rows<const float>(saved.normed.view()), rows(grad_logits), grad_normed);
-  norm_.backward(saved.norm, grad_normed, rows(grad.mean), workspace);
-  if (gaussian()) std::fill_n(grad.log_variance.data, grad.log_variance.size(), 0.0f);  // the head reads the mean
+  norm_.backward(saved.norm, grad_normed, rows(grad.mu), workspace);
+  if (gaussian()) std::fill_n(grad.log_sigma.data, grad.log_sigma.size(), 0.0f);  // the head reads mu
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const std::size_t plan = positions_.plan_of(static_cast<std::int64_t>(i));
     PlanGradient* grad_plan = positions_.learns(plan) ? &grad_plans[plan] : nullptr;
     std::visit(BackwardBlock{saved.layers[i].block, grad, other, grad_plan, workspace}, blocks_[i]);
     std::swap(grad, other);
   }
-  embedding_.backward(saved.tokens.view(), grad.mean);
-  if (log_variance_embedding_) log_variance_embedding_->backward(saved.tokens.view(), grad.log_variance);
-  if (positions_.learns(0)) add_positions_backward(*saved.plans.plans[0], grad.mean, grad_plans[0]);
+  embedding_.backward(saved.tokens.view(), grad.mu);
+  if (log_sigma_embedding_) log_sigma_embedding_->backward(saved.tokens.view(), grad.log_sigma);
+  if (positions_.learns(0)) add_positions_backward(*saved.plans.plans[0], grad.mu, grad_plans[0]);
   positions_.backward(saved.plans, grad_plans);
 }
 
@@ -246,7 +246,7 @@ void Transformer::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache,
         blocks_[i]);
   cache.length_ = length;
   const TensorView<float, 2> last = workspace.take(Shape<2>{batch, config_.hidden_size});
-  const TensorView<const float, 3> all = x.mean;
+  const TensorView<const float, 3> all = x.mu;
   norm_.forward({all.data + (count - 1) * all.strides[1], last.shape, {all.strides[0], 1}}, last);
   linear_forward(head(), last, logits);
 }

@@ -42,10 +42,19 @@ void check_shape(const StoredTensor& tensor, const std::string& path, const std:
                ", expected ", sizes_text(shape));
 }
 
+// The name of a tensor in a file. Version 0.1 called the table of log_sigma log_variance_embedding.
+std::string name_in(const StoredTensors& file, const std::string& name) {
+  constexpr std::string_view kNow = "log_sigma_embedding", kBefore = "log_variance_embedding";
+  const std::size_t at = name.find(kNow);
+  if (at == std::string::npos || file.find(name) != nullptr) return name;
+  std::string before = name;
+  return before.replace(at, kNow.size(), kBefore);
+}
+
 // The values of one tensor of a file; anything but the expected shape is refused.
 void read_into(const StoredTensors& file, const std::string& path, const std::string& name,
                const std::vector<std::int64_t>& shape, std::span<float> values) {
-  const StoredTensor& tensor = file.at(name);
+  const StoredTensor& tensor = file.at(name_in(file, name));
   check_shape(tensor, path, shape);
   file.read_values(tensor, values);
 }
@@ -89,8 +98,9 @@ Transformer Checkpoint::model() const {
   Transformer model = Transformer::with_zeros(config);
   const NamedWeights weights = model.weights();
   for (const auto& [name, weight] : weights) read_into(file, path, name, weight->shape(), weight->value());
+  const auto stored_name = [&](const NamedWeight& each) { return name_in(file, each.name); };
   for (const StoredTensor& tensor : file.tensors())
-    PHASOR_CHECK(std::ranges::count(weights, tensor.name, &NamedWeight::name) == 1, kLoad, path, ": has ", tensor.name,
+    PHASOR_CHECK(std::ranges::count(weights, tensor.name, stored_name) == 1, kLoad, path, ": has ", tensor.name,
                  ", expected only weights of the model that ", kConfigFile, " describes");
   return model;
 }

@@ -63,7 +63,7 @@ TEST_P(EveryModel, BeginsNearTheLossOfGuessing) {
   EXPECT_NEAR(step.loss(), std::log(29.0), 0.05 * std::log(29.0));
 }
 
-// The head reads the mean, so that the last block's log variances lead nowhere.
+// The head reads mu, so that the last block's log_sigma leads nowhere.
 bool leads_nowhere(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   return has("blocks.1.") && has("log_sigma") && (has("ffn") || has(".v_") || has(".o_"));

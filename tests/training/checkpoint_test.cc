@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "phasor/core/random.h"
+#include "phasor/models/safetensors.h"
 #include "phasor/models/transformer_json.h"
 #include "phasor/position/alibi.h"
 #include "phasor/position/relative.h"
@@ -108,6 +109,33 @@ TEST(Checkpoint, ConfigsOfEarlierVersionsHaveOneEncoding) {
   EXPECT_EQ(transformer_to_json(transformer_from_json(json, "config.json")), transformer_to_json(config));
   json.replace(json.find("\"name\": \"rope\""), 14, "\"name\": \"spin\"");
   EXPECT_ERROR(transformer_from_json(json, "config.json"), "\"spin\"", "expected one of");
+}
+
+// In files of version 0.1 the table of log_sigma has another name, also among the moments.
+TEST(Checkpoint, TheTableOfLogSigmaHadAnotherName) {
+  TemporaryFolder folder;
+  const TrainingState start = small_training(6);
+  const auto data = make_dataset(*start.data);
+  Transformer model(small_config(data->vocabulary(), "rope", Score::w2), 1);
+  Trainer trainer(model, *data, start);
+  for (int i = 0; i < 2; i++) trainer.step();
+  trainer.save(folder / "run");
+  for (const char* name : {"model.safetensors", "training.safetensors"}) {
+    const TensorFile file(folder / "run" / name);
+    std::vector<StoredTensor> tensors(file.tensors().begin(), file.tensors().end());
+    int renamed = 0;
+    for (StoredTensor& tensor : tensors)
+      if (const std::size_t at = tensor.name.find("log_sigma_embedding"); at != std::string::npos)
+        tensor.name.replace(at, 19, "log_variance_embedding"), renamed++;
+    ASSERT_GT(renamed, 0) << name;
+    save_tensors(folder / "run" / name, tensors, file.metadata());
+  }
+  const Checkpoint old(folder / "run");
+  Transformer back = old.model();
+  EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
+  Trainer resumed(back, *data, old);
+  resumed.step(), trainer.step();
+  EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
 }
 
 TEST(Checkpoint, TrainingComesBack) {

@@ -1,5 +1,5 @@
-// Wasserstein-2 attention as a layer over two streams: means and log variances. Each stream has projections of its own;
-// one softmax of minus the squared 2-Wasserstein distance gives the weights of both. Means are rotated, log variances
+// Wasserstein-2 attention as a layer over two streams, mu and log_sigma. Each stream has projections of its own;
+// one softmax of minus the squared 2-Wasserstein distance gives the weights of both. mu is rotated, log_sigma
 // never: sigma = exp(log_sigma / 2), since log_sigma is the log of the VARIANCE (the name is the original's).
 #pragma once
 
@@ -34,7 +34,7 @@ class W2AttentionLayer {
     ConstStreams x{};
     std::optional<PlanInput> plan{};  // which `options` refers to
     AttentionOptions options{};
-    StreamSaved mean, log_variance;
+    StreamSaved mu, log_sigma;
     Tensor<float, 3> lse;  // [B, H, T]
   };
 
@@ -67,7 +67,7 @@ class W2AttentionLayer {
 
   W2AttentionConfig config_;
   AttentionHeads heads_;
-  AttentionProjections mean_, log_variance_;
+  AttentionProjections mu_, log_sigma_;
   Weight tau_{"tau", {}};
 };
 

@@ -2,11 +2,11 @@
 // and for any position encoding.
 //
 //   Transformer model({.vocab_size = 256, .hidden_size = 128, .num_hidden_layers = 4, .num_attention_heads = 4,
-//                  .intermediate_size = 344, .encoding = AlibiConfig{.causal = true}}, /*seed=*/1);
+//                      .intermediate_size = 344, .encoding = AlibiConfig{.causal = true}}, /*seed=*/1);
 //   model.forward(tokens, logits, &saved, workspace);
 //   model.backward(saved, grad_logits, workspace);
 //
-// With W2 scores there are two embedding tables, of means and of log variances, and the head reads the mean.
+// With W2 scores there are two embedding tables, of mu and of log_sigma (layers/streams.h), and the head reads mu.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,7 @@ class Transformer {
 
   TransformerConfig config_;
   Embedding embedding_;
-  std::optional<Embedding> log_variance_embedding_;
+  std::optional<Embedding> log_sigma_embedding_;
   std::vector<AnyBlock> blocks_;
   RmsNorm norm_;
   std::optional<Weight> head_;  // when not tied
@@ -131,11 +131,11 @@ struct Transformer::Saved {
   Tensor<std::int32_t, 2> tokens;
   LayerPlans plans;  // shared with the layers
   struct Layer {
-    Tensor<float, 3> mean, log_variance;  // the block's input
+    Tensor<float, 3> mu, log_sigma;  // the block's input
     std::variant<Block::Saved, W2Block::Saved> block;
   };
   std::vector<Layer> layers;
-  Tensor<float, 3> last, last_log_variance, normed;  // after the blocks
+  Tensor<float, 3> last, last_log_sigma, normed;  // after the blocks
   RmsNorm::Saved norm;
 };
 
