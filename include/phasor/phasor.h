@@ -2,7 +2,6 @@
 // phasor::phasor all.
 #pragma once
 
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/dtype.h"
 #include "phasor/core/folder_lock.h"

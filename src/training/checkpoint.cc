@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/models/safetensors.h"
 #include "phasor/models/transformer_json.h"

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "commands.h"
+#include "files/atomic_file.h"
 #include "flags.h"
 #include "interrupt.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/training/checkpoint.h"
 

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "commands.h"
+#include "files/atomic_file.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "model_options.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/folder_lock.h"
 #include "phasor/training/checkpoint.h"

@@ -1,4 +1,4 @@
-// A model in a folder, replaced all at once (core/atomic_file.h):
+// A model in a folder, replaced all at once:
 //
 //   config.json            the model's settings (models/transformer_json.h)
 //   model.safetensors      its weights, by name

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "compare/machine.h"
+#include "files/atomic_file.h"
 #include "interrupt.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/folder_lock.h"
 #include "phasor/models/transformer_json.h"
