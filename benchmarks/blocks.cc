@@ -16,12 +16,12 @@ constexpr BlockConfig kConfig{.hidden_size = 512, .num_attention_heads = 8, .int
 
 // One stream, or two.
 struct StreamTensors {
-  Tensor<float, 3> mean, log_variance;
+  Tensor<float, 3> mu, log_sigma;
 
-  StreamTensors(const Shape<3>& shape, bool gaussian, std::size_t seed) : mean(random_tensor<float, 3>(shape, seed)) {
-    if (gaussian) log_variance = random_tensor<float, 3>(shape, seed + 10);
+  StreamTensors(const Shape<3>& shape, bool gaussian, std::size_t seed) : mu(random_tensor<float, 3>(shape, seed)) {
+    if (gaussian) log_sigma = random_tensor<float, 3>(shape, seed + 10);
   }
-  Streams view() { return {mean.view(), log_variance.view()}; }
+  Streams view() { return {mu.view(), log_sigma.view()}; }
 };
 
 PositionPlan rope_plan(const AttentionShape& shape) {

@@ -25,7 +25,7 @@
 
 #include "phasor/core/parallel.h"
 #include "phasor/layers/loss.h"
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/position/rope.h"
 #include "phasor/training/optimizer.h"
 
@@ -71,7 +71,7 @@ Tensor<std::int32_t, 2> some_tokens(const Shape<2>& shape, std::int64_t vocabula
 // Tokens after a prompt, each time the same ones.
 class Decoding {
  public:
-  Decoding(const Decoder& model, std::int64_t prompt, std::int64_t tokens)
+  Decoding(const Transformer& model, std::int64_t prompt, std::int64_t tokens)
       : model_(model),
         prompt_(prompt),
         tokens_(some_tokens({1, tokens}, model.config().vocab_size)),
@@ -87,10 +87,10 @@ class Decoding {
   }
 
  private:
-  const Decoder& model_;
+  const Transformer& model_;
   std::int64_t prompt_;
   Tensor<std::int32_t, 2> tokens_;
-  Decoder::Cache cache_;
+  Transformer::Cache cache_;
   Tensor<float, 2> logits_;
   Workspace workspace_;
 };
@@ -98,7 +98,7 @@ class Decoding {
 // Forward, loss, backward, AdamW.
 class Training {
  public:
-  Training(const DecoderConfig& config, std::int64_t batch, std::int64_t length)
+  Training(const TransformerConfig& config, std::int64_t batch, std::int64_t length)
       : model_(config, 1),
         tokens_(some_tokens({batch, length}, config.vocab_size)),
         logits_({batch, length, config.vocab_size}),
@@ -112,11 +112,11 @@ class Training {
   }
 
  private:
-  Decoder model_;
+  Transformer model_;
   Tensor<std::int32_t, 2> tokens_;
   Tensor<float, 3> logits_;
   AdamW optimizer_;
-  Decoder::Saved saved_;
+  Transformer::Saved saved_;
   Workspace workspace_;
 };
 
@@ -168,14 +168,14 @@ void measure(const std::string& name, const Wanted& wanted, const std::function<
 }
 
 void measure_all(const Wanted& wanted) {
-  const Decoder model({.vocab_size = 49152,
-                       .hidden_size = 576,
-                       .num_hidden_layers = 30,
-                       .num_attention_heads = 9,
-                       .num_key_value_heads = 3,
-                       .intermediate_size = 1536,
-                       .encoding = RopeConfig{.head_dim = 64}},
-                      1);
+  const Transformer model({.vocab_size = 49152,
+                           .hidden_size = 576,
+                           .num_hidden_layers = 30,
+                           .num_attention_heads = 9,
+                           .num_key_value_heads = 3,
+                           .intermediate_size = 1536,
+                           .encoding = RopeConfig{.head_dim = 64}},
+                          1);
   Decoding decode(model, 64, 1), prefill(model, 0, 512);
   measure("decode, a token of a 135M Llama", wanted, std::ref(decode));
   measure("prefill, 512 tokens of it", wanted, std::ref(prefill));

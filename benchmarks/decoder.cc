@@ -1,6 +1,4 @@
 // A whole decoder of 26 million parameters: a step of training, and one token of a text.
-#include "phasor/models/decoder.h"
-
 #include <benchmark/benchmark.h>
 
 #include <span>
@@ -8,13 +6,14 @@
 #include "attention_case.h"
 #include "counting.h"
 #include "phasor/layers/loss.h"
+#include "phasor/models/transformer.h"
 #include "phasor/position/rope.h"
 #include "phasor/training/optimizer.h"
 
 namespace phasor::bench {
 namespace {
 
-DecoderConfig config() {
+TransformerConfig config() {
   return {.vocab_size = 6400,
           .hidden_size = 512,
           .num_hidden_layers = 8,
@@ -33,8 +32,8 @@ Tensor<std::int32_t, 2> some_tokens(const Shape<2>& shape, std::int64_t vocabula
 }
 
 // Every weight meets every token three times; the table of embeddings is also the head, and counted as that.
-double operations(Decoder& model, std::int64_t batch, std::int64_t length) {
-  const DecoderConfig& c = model.config();
+double operations(Transformer& model, std::int64_t batch, std::int64_t length) {
+  const TransformerConfig& c = model.config();
   const AttentionShape attention{.batch = batch,
                                  .heads = c.num_attention_heads,
                                  .key_heads = c.num_key_value_heads,
@@ -50,14 +49,14 @@ double operations(Decoder& model, std::int64_t batch, std::int64_t length) {
 void training_step(benchmark::State& state) {
   constexpr std::int64_t kBatch = 4, kLength = 512;
   constexpr double kLearningRate = 1e-4;
-  Decoder model(config(), 1);
+  Transformer model(config(), 1);
   const std::int64_t vocabulary = model.config().vocab_size;
   const Tensor<std::int32_t, 2> tokens = some_tokens({kBatch, kLength}, vocabulary);
   const std::span<const std::int32_t> targets(tokens.data(), static_cast<std::size_t>(tokens.size()));
   Tensor<float, 3> logits({kBatch, kLength, vocabulary});
   const TensorView<float, 2> rows{logits.data(), {kBatch * kLength, vocabulary}};
   AdamW optimizer(model.weights(), {});
-  Decoder::Saved saved;
+  Transformer::Saved saved;
   Workspace workspace;
   const auto step = [&] {
     model.forward(tokens.view(), logits.view(), &saved, workspace);
@@ -75,10 +74,10 @@ BENCHMARK(training_step)->Name("decoder_26M/training/B4/S512")->UseRealTime();
 // One token after 64: all weights are read once.
 void decode(benchmark::State& state) {
   constexpr std::int64_t kBefore = 64;
-  Decoder model(config(), 1);
+  Transformer model(config(), 1);
   const std::int64_t vocabulary = model.config().vocab_size;
   const Tensor<std::int32_t, 2> prompt = some_tokens({1, kBefore}, vocabulary), token = some_tokens({1, 1}, vocabulary);
-  Decoder::Cache cache = model.make_cache({.capacity = kBefore + 1});
+  Transformer::Cache cache = model.make_cache({.capacity = kBefore + 1});
   Tensor<float, 2> logits({1, vocabulary});
   Workspace workspace;
   model.decode(prompt.view(), cache, logits.view(), workspace);

@@ -7,7 +7,7 @@
 
 #include "job.h"
 #include "phasor/layers/loss.h"
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/position/rope.h"
 #include "phasor/training/optimizer.h"
 #include "weight_files.h"
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-DecoderConfig decoder_config(const json& settings) {
+TransformerConfig decoder_config(const json& settings) {
   const std::int64_t hidden = settings.at("hidden"), heads = settings.at("heads");
   return {.vocab_size = settings.at("vocabulary"),
           .hidden_size = hidden,
@@ -69,7 +69,7 @@ class DecoderJob : public Job {
   }
 
  private:
-  Decoder model_;
+  Transformer model_;
   NamedWeights weights_;
   double learning_rate_;  // 0: no optimizer
   std::optional<AdamW> optimizer_;
@@ -77,7 +77,7 @@ class DecoderJob : public Job {
   Tensor<std::int32_t, 2> tokens_, targets_;
   Tensor<float, 1> losses_;
   Tensor<float, 3> logits_;  // then their gradients
-  Decoder::Saved saved_;
+  Transformer::Saved saved_;
   Workspace workspace_;
 };
 

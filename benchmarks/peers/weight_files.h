@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "job.h"
-#include "phasor/layers/weight.h"
+#include "phasor/core/weight.h"
 
 namespace phasor {
 

@@ -1,4 +1,4 @@
-// A block of the W2 transformer: tokens are Gaussians, a mean and a log variance, and attention is by distance.
+// A block of the W2 transformer: tokens are Gaussians, mu and log_sigma, and attention is by distance.
 #include <phasor/phasor.h>
 
 #include <cstdio>

@@ -2,7 +2,6 @@
 // phasor::phasor all.
 #pragma once
 
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/dtype.h"
 #include "phasor/core/folder_lock.h"
@@ -14,6 +13,7 @@
 #include "phasor/core/random.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/core/tensor.h"
+#include "phasor/core/weight.h"
 #include "phasor/version.h"
 
 #if __has_include("phasor/position/plan.h")
@@ -43,6 +43,7 @@
 #include "phasor/layers/dropout.h"
 #include "phasor/layers/embedding.h"
 #include "phasor/layers/feed_forward.h"
+#include "phasor/layers/initial_values.h"
 #include "phasor/layers/into.h"
 #include "phasor/layers/layer_cache.h"
 #include "phasor/layers/linear.h"
@@ -52,15 +53,15 @@
 #include "phasor/layers/streams.h"
 #include "phasor/layers/w2_attention_layer.h"
 #include "phasor/layers/w2_feed_forward.h"
-#include "phasor/layers/weight.h"
 #include "phasor/layers/workspace.h"
 #endif
 
-#if __has_include("phasor/models/decoder.h")
-#include "phasor/models/decoder.h"
-#include "phasor/models/decoder_json.h"
+#if __has_include("phasor/models/transformer.h")
 #include "phasor/models/generate.h"
+#include "phasor/models/layer_positions.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/transformer.h"
+#include "phasor/models/transformer_json.h"
 #endif
 
 #if __has_include("phasor/training/trainer.h")

@@ -1,4 +1,4 @@
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>  // NOLINT(modernize-deprecated-headers): renameat2 is not in <cstdio>'s list

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "file_descriptor.h"
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 #include "phasor/core/check.h"
 
 namespace phasor {

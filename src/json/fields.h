@@ -182,11 +182,16 @@ OrderedJson fields_to_json(const Struct& value) {
 }
 
 template <class Struct>
-Struct fields_from_json(const Json& object, const char* function, const std::string& source) {
-  Struct value;
+void read_fields(const Json& object, const char* function, const std::string& source, Struct& value) {
   FieldReader reader(object, function, source);
   fields(reader, value);
   reader.finish();
+}
+
+template <class Struct>
+Struct fields_from_json(const Json& object, const char* function, const std::string& source) {
+  Struct value;
+  read_fields(object, function, source, value);
   return value;
 }
 

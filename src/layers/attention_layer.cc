@@ -72,14 +72,6 @@ void AttentionLayer::check_inputs(const AttentionInputs& inputs, const Shape<3>&
   PHASOR_CHECK(y == query, kLayer, "y: ", shape_text(y), ", expected ", shape_text(query));
 }
 
-AttentionOptions AttentionLayer::with_plan(const AttentionOptions& options, const PositionPlan& plan,
-                                           bool training) const {
-  AttentionOptions all = detail::with_plan(kLayer, options, plan);
-  all.scale = plan.score_scale;
-  all.dropout = training ? config_.dropout : 0.0;
-  return all;
-}
-
 void AttentionLayer::project(const AttentionInputs& inputs, Activations& to, Saved* saved) const {
   projections_.forward(inputs, {to.q, to.k, to.v});
   if (!q_norm_) return;
@@ -95,7 +87,8 @@ void AttentionLayer::forward(const AttentionInputs& inputs, const PlanInput& pla
   const Shape<3>&query = inputs.query.shape, &key = inputs.keys().shape;
   Activations to = saved ? Activations(heads_, config_.qk_norm, query, key, *saved)
                          : Activations(heads_, config_.qk_norm, query, key, workspace);
-  const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
+  const AttentionOptions all =
+      detail::call_options({.layer = kLayer, .dropout = saved ? config_.dropout : 0.0}, options, *plan);
   project(inputs, to, saved);
   AttentionOutput<float> output{.out = by_heads(to.heads), .weights = weights};
   if (saved) output.softmax = shaped(saved->softmax, {query[0], heads_.heads, query[1], 2});
@@ -148,13 +141,13 @@ LayerCache AttentionLayer::make_cache(const LayerCacheConfig& config) const {
 void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options,
                             LayerCache& cache, TensorView<float, 3> y, Workspace& workspace) const {
   check_inputs({.query = x}, y.shape);
-  PHASOR_CHECK(!cache.spread, kLayer, "cache: of two streams, expected one that make_cache made");
+  PHASOR_CHECK(!cache.log_sigma, kLayer, "cache: of two streams, expected one that make_cache made");
   detail::check_decode_options(kLayer, options);
   const Workspace::Scope scope(workspace);
   Activations to(heads_, config_.qk_norm, x.shape, x.shape, workspace);
   project({.query = x}, to, nullptr);
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
-  AttentionOptions all = with_plan(options, *plan, false);
+  AttentionOptions all = detail::call_options({.layer = kLayer}, options, *plan);
   all.causal = true;
   all.k_rotary = rotation.of_all_keys;
   const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);
@@ -162,7 +155,7 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
     kept.append(k, v, rotation.of_new_keys);
     detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, kept, {.out = by_heads(to.heads)}, all); });
   };
-  detail::in_layer(kLayer, [&] { std::visit(attend, cache.mean); });
+  detail::in_layer(kLayer, [&] { std::visit(attend, cache.mu); });
   projections_.forward_out(to.heads, y);
 }
 

@@ -18,20 +18,20 @@ TensorView<T, 2> rows(const char* name, const TensorView<T, 3>& x) {
 void check_streams(const char* block, const char* name, const ConstStreams& x, const Shape<3>& shape, bool gaussian) {
   PHASOR_CHECK(x.gaussian() == gaussian, block, name,
                gaussian ? ": of one stream, expected two" : ": of two streams, expected one");
-  PHASOR_CHECK(x.mean.shape == shape, block, name, ": ", shape_text(x.mean.shape), ", expected ", shape_text(shape));
-  PHASOR_CHECK(!gaussian || x.log_variance.shape == shape, block, name,
-               ".log_variance: ", shape_text(x.log_variance.shape), ", expected ", shape_text(shape));
+  PHASOR_CHECK(x.mu.shape == shape, block, name, ": ", shape_text(x.mu.shape), ", expected ", shape_text(shape));
+  PHASOR_CHECK(!gaussian || x.log_sigma.shape == shape, block, name, ".log_sigma: ", shape_text(x.log_sigma.shape),
+               ", expected ", shape_text(shape));
 }
 
 // to += from, each stream.
 void add(const ConstStreams& from, const Streams& to) {
-  detail::add_rows(rows("x", from.mean), rows("y", to.mean));
-  if (to.gaussian()) detail::add_rows(rows("x", from.log_variance), rows("y", to.log_variance));
+  detail::add_rows(rows("x", from.mu), rows("y", to.mu));
+  if (to.gaussian()) detail::add_rows(rows("x", from.log_sigma), rows("y", to.log_sigma));
 }
 
 template <class Tensors>
 Streams shaped_streams(Tensors& tensors, const Shape<3>& shape, bool gaussian) {
-  return {shaped(tensors.mean, shape), gaussian ? shaped(tensors.log_variance, shape) : TensorView<float, 3>()};
+  return {shaped(tensors.mu, shape), gaussian ? shaped(tensors.log_sigma, shape) : TensorView<float, 3>()};
 }
 
 Streams take_streams(Workspace& workspace, const Shape<3>& shape, bool gaussian) {
@@ -60,7 +60,7 @@ W2AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, co
 
 void attend(const AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
             const Streams& y, AttentionLayer::Saved* saved, Workspace& workspace, TensorView<float, 4> weights) {
-  layer.forward({.query = x.mean}, plan, options, y.mean, saved, workspace, weights);
+  layer.forward({.query = x.mu}, plan, options, y.mu, saved, workspace, weights);
 }
 
 void attend(const W2AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
@@ -71,7 +71,7 @@ void attend(const W2AttentionLayer& layer, const ConstStreams& x, const PlanInpu
 
 void attend_backward(AttentionLayer& layer, const AttentionLayer::Saved& saved, const ConstStreams& grad_y,
                      const Streams& grad_x, PlanGradient* grad_plan, Workspace& workspace) {
-  layer.backward(saved, grad_y.mean, {.query = grad_x.mean}, grad_plan, workspace);
+  layer.backward(saved, grad_y.mu, {.query = grad_x.mu}, grad_plan, workspace);
 }
 
 void attend_backward(W2AttentionLayer& layer, const W2AttentionLayer::Saved& saved, const ConstStreams& grad_y,
@@ -81,7 +81,7 @@ void attend_backward(W2AttentionLayer& layer, const W2AttentionLayer::Saved& sav
 
 void decode_streams(const AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
                     const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
-  layer.decode(x.mean, plan, options, cache, y.mean, workspace);
+  layer.decode(x.mu, plan, options, cache, y.mu, workspace);
 }
 
 void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
@@ -90,7 +90,7 @@ void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const 
 }
 
 void feed(const SwiGlu& layer, const ConstStreams& x, const Streams& y, SwiGlu::Saved* saved, Workspace& workspace) {
-  layer.forward(rows("x", x.mean), rows("y", y.mean), saved, workspace);
+  layer.forward(rows("x", x.mu), rows("y", y.mu), saved, workspace);
 }
 
 void feed(const W2FeedForward& layer, const ConstStreams& x, const Streams& y, W2FeedForward::Saved* saved,
@@ -100,7 +100,7 @@ void feed(const W2FeedForward& layer, const ConstStreams& x, const Streams& y, W
 
 void feed_backward(SwiGlu& layer, const SwiGlu::Saved& saved, const ConstStreams& grad_y, const Streams& grad_x,
                    Workspace& workspace) {
-  layer.backward(saved, rows("grad_y", grad_y.mean), rows("grad_x", grad_x.mean), workspace);
+  layer.backward(saved, rows("grad_y", grad_y.mu), rows("grad_x", grad_x.mu), workspace);
 }
 
 void feed_backward(W2FeedForward& layer, const W2FeedForward::Saved& saved, const ConstStreams& grad_y,
@@ -110,28 +110,27 @@ void feed_backward(W2FeedForward& layer, const W2FeedForward::Saved& saved, cons
 
 }  // namespace
 
-StreamsNorm::StreamsNorm(std::int64_t channels, float eps, bool gaussian) : mean_(channels, eps) {
-  if (gaussian) log_variance_.emplace(channels, eps);
+StreamsNorm::StreamsNorm(std::int64_t channels, float eps, bool gaussian) : mu_(channels, eps) {
+  if (gaussian) log_sigma_.emplace(channels, eps);
 }
 
 void StreamsNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
-  mean_.list_weights(std::string(prefix) + (log_variance_ ? "_mu" : ""), weights);
-  if (log_variance_) log_variance_->list_weights(std::string(prefix) + "_log_sigma", weights);
+  mu_.list_weights(std::string(prefix) + (log_sigma_ ? "_mu" : ""), weights);
+  if (log_sigma_) log_sigma_->list_weights(std::string(prefix) + "_log_sigma", weights);
 }
 
 void StreamsNorm::forward(const ConstStreams& x, const Streams& y, Saved* saved) const {
-  mean_.forward(rows("x", x.mean), rows("y", y.mean), saved ? &saved->mean : nullptr);
-  if (log_variance_)
-    log_variance_->forward(rows("x", x.log_variance), rows("y", y.log_variance),
-                           saved ? &saved->log_variance : nullptr);
+  mu_.forward(rows("x", x.mu), rows("y", y.mu), saved ? &saved->mu : nullptr);
+  if (log_sigma_)
+    log_sigma_->forward(rows("x", x.log_sigma), rows("y", y.log_sigma), saved ? &saved->log_sigma : nullptr);
 }
 
 void StreamsNorm::backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x, Workspace& workspace,
                            Into into) {
-  mean_.backward(saved.mean, rows("grad_y", grad_y.mean), rows("grad_x", grad_x.mean), workspace, into);
-  if (log_variance_)
-    log_variance_->backward(saved.log_variance, rows("grad_y", grad_y.log_variance),
-                            rows("grad_x", grad_x.log_variance), workspace, into);
+  mu_.backward(saved.mu, rows("grad_y", grad_y.mu), rows("grad_x", grad_x.mu), workspace, into);
+  if (log_sigma_)
+    log_sigma_->backward(saved.log_sigma, rows("grad_y", grad_y.log_sigma), rows("grad_x", grad_x.log_sigma), workspace,
+                         into);
 }
 
 template <class Attention, class FeedForward>
@@ -155,7 +154,7 @@ template <class Attention, class FeedForward>
 template <class Attend>
 void PreNormBlock<Attention, FeedForward>::run(const ConstStreams& x, const Streams& y, Saved* saved,
                                                Workspace& workspace, const Attend& attend) const {
-  const Shape<3>& shape = x.mean.shape;
+  const Shape<3>& shape = x.mu.shape;
   PHASOR_CHECK(shape[2] == config_.hidden_size, kName, "x: ", shape_text(shape), ", expected [B, T, ",
                config_.hidden_size, "]");
   check_streams(kName, "x", x, shape, kGaussian);
@@ -199,7 +198,7 @@ void PreNormBlock<Attention, FeedForward>::backward(const Saved& saved, const Co
                                                     const Streams& grad_x, PlanGradient* grad_plan,
                                                     Workspace& workspace) {
   PHASOR_CHECK(saved.attention.plan.has_value(), kName, "saved: empty, expected what a forward pass saved");
-  const Shape<3>& shape = saved.middle.mean.shape();
+  const Shape<3>& shape = saved.middle.mu.shape();
   check_streams(kName, "grad_y", grad_y, shape, kGaussian);
   check_streams(kName, "grad_x", grad_x, shape, kGaussian);
   const Workspace::Scope scope(workspace);

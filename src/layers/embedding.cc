@@ -17,13 +17,11 @@ constexpr const char* kLayer = "Embedding";
 Embedding::Embedding(std::int64_t vocabulary, std::int64_t channels, InitialValues& initial) {
   PHASOR_CHECK(vocabulary > 0 && channels > 0, kLayer, "vocabulary, channels: ", vocabulary, ", ", channels,
                ", expected above 0");
-  weight_ = Weight({vocabulary, channels});
+  weight_ = Weight("weight", {vocabulary, channels});
   initial.fill_normal(weight_.value(), initial.init() == Init::normal ? 0.02f : 1.0f);
 }
 
-void Embedding::list_weights(std::string_view prefix, NamedWeights& weights) {
-  weights.push_back({weight_path(prefix, "weight"), &weight_});
-}
+void Embedding::list_weights(std::string_view prefix, NamedWeights& weights) { list_weight(prefix, weight_, weights); }
 
 void Embedding::check(TensorView<const std::int32_t, 2> tokens, const char* name, TensorView<const float, 3> y) const {
   const Shape<3> expected{tokens.shape[0], tokens.shape[1], channels()};

@@ -49,16 +49,16 @@ void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<co
 
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, bool bias, InitialValues& initial) {
   PHASOR_CHECK(inputs > 0 && outputs > 0, kLayer, "inputs, outputs: ", inputs, ", ", outputs, ", expected above 0");
-  weight_ = Weight({outputs, inputs});
+  weight_ = Weight("weight", {outputs, inputs});
   initial.fill(weight_.value(), inputs);
   if (!bias) return;
-  bias_ = Weight({outputs});
+  bias_ = Weight("bias", {outputs});
   if (initial.init() == Init::fan_in) initial.fill(bias_.value(), inputs);
 }
 
 void Linear::list_weights(std::string_view prefix, NamedWeights& weights) {
-  weights.push_back({weight_path(prefix, "weight"), &weight_});
-  if (bias_.size() > 0) weights.push_back({weight_path(prefix, "bias"), &bias_});
+  list_weight(prefix, weight_, weights);
+  if (bias_.size() > 0) list_weight(prefix, bias_, weights);
 }
 
 void Linear::forward(TensorView<const float, 2> x, TensorView<float, 2> y) const { forward_together({{*this, x, y}}); }

@@ -128,7 +128,7 @@ std::int64_t rows_of_task(std::int64_t channels) { return std::max<std::int64_t>
 
 Weight ones(const char* layer, std::int64_t channels) {
   PHASOR_CHECK(channels > 0, layer, "channels: ", channels, ", expected above 0");
-  Weight weight({channels});
+  Weight weight("weight", {channels});
   std::fill(weight.value().begin(), weight.value().end(), 1.0f);
   return weight;
 }
@@ -227,9 +227,7 @@ RmsNorm::RmsNorm(std::int64_t channels, float eps, NormRounding rounding)
   check_eps(kRmsNorm, eps);
 }
 
-void RmsNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
-  weights.push_back({weight_path(prefix, "weight"), &weight_});
-}
+void RmsNorm::list_weights(std::string_view prefix, NamedWeights& weights) { list_weight(prefix, weight_, weights); }
 
 void RmsNorm::forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved) const {
   norm_forward(kRmsNorm, rms_settings(weight_, eps_, rounding_), x, y, saved);
@@ -250,13 +248,13 @@ void RmsNorm::backward(const Saved& saved, TensorView<const float, 2> grad_y, Te
 }
 
 LayerNorm::LayerNorm(std::int64_t channels, float eps)
-    : weight_(ones(kLayerNorm, channels)), bias_({channels}), eps_(eps) {
+    : weight_(ones(kLayerNorm, channels)), bias_("bias", {channels}), eps_(eps) {
   check_eps(kLayerNorm, eps);
 }
 
 void LayerNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
-  weights.push_back({weight_path(prefix, "weight"), &weight_});
-  weights.push_back({weight_path(prefix, "bias"), &bias_});
+  list_weight(prefix, weight_, weights);
+  list_weight(prefix, bias_, weights);
 }
 
 void LayerNorm::forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved) const {

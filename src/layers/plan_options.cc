@@ -4,15 +4,23 @@
 
 namespace phasor::detail {
 
-AttentionOptions with_plan(const char* layer, AttentionOptions options, const PositionPlan& plan) {
+AttentionOptions call_options(const LayerScores& scores, AttentionOptions options, const PositionPlan& plan) {
+  const char* layer = scores.layer;
   PHASOR_CHECK(!options.q_rotary && !options.k_rotary && !options.relative_bias && options.alibi_slopes.empty() &&
-                   !options.scale, layer,
+                   !options.scale,
+               layer,
                "options: rotation, relative bias or scale given, expected none: they are the plan's");
   PHASOR_CHECK(options.dropout == 0, layer, "options.dropout: ", options.dropout,
                ", expected 0: it is the layer's");
   if (plan.rotate_q) options.q_rotary = *plan.rotate_q;
   if (plan.key_rotation()) options.k_rotary = *plan.key_rotation();
   if (plan.bias) options.relative_bias = *plan.bias;
+  if (scores.scaled) options.scale = plan.score_scale;
+  if (scores.own.key_bias.data != nullptr) {
+    PHASOR_CHECK(options.key_bias.data == nullptr, layer, "options.key_bias: given, expected none: it is the layer's");
+    options.key_bias = scores.own.key_bias;
+  }
+  options.dropout = scores.dropout;
   return options;
 }
 

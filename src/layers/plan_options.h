@@ -1,4 +1,5 @@
-// How a plan sets the options of a call, and the gradient of its bias: shared by dot-product and Wasserstein-2 layers.
+// The options of a layer's call, made from the caller's, the plan's and the layer's own, and the gradient of the plan's
+// bias: shared by dot-product and Wasserstein-2 layers.
 #pragma once
 
 #include "phasor/layers/layer_cache.h"
@@ -7,8 +8,24 @@
 
 namespace phasor::detail {
 
-// The options with rotations and bias of the plan. The caller must not have set them.
-AttentionOptions with_plan(const char* layer, AttentionOptions options, const PositionPlan& plan);
+// Score terms that a layer makes from its own activations. The forgetting transformer (Lin et al. 2025, arXiv
+// 2503.02130) has one: with forget gates f of the layer's input, score(i, j) gets log f_{j+1} + ... + log f_i, which is
+// a key bias, since softmax cancels what is the same in a row. Saved options own what is a temporary, and the backward
+// pass gives its gradient as AttentionGradients::key_bias.
+struct LayerTerms {
+  TensorInput<float, 3> key_bias{};  // [B or 1, G or 1, S]; without data: none
+};
+
+// What a layer says about its scores.
+struct LayerScores {
+  const char* layer;     // in errors
+  bool scaled = true;    // by the plan's score_scale; Wasserstein-2 scores have tau instead
+  double dropout = 0.0;  // 0 unless training
+  LayerTerms own{};
+};
+
+// All options of a call. The caller must not have set what the plan or the layer sets.
+AttentionOptions call_options(const LayerScores& scores, AttentionOptions options, const PositionPlan& plan);
 
 // Memory for the gradient of the plan's bias, if there is a bias and its gradient is requested. The second function
 // adds it to the plan's gradient, which is created as zeros if it is absent.

@@ -28,7 +28,7 @@ W2Streams<T> by_heads(const TensorView<T, 4>& mu, const TensorView<T, 4>& log_si
 
 // The tensors of a forward pass: in Saved, or in the workspace.
 struct W2AttentionLayer::Activations {
-  StreamHeads mean, log_variance;
+  StreamHeads mu, log_sigma;
 
   template <class Take>
   static StreamHeads stream(const AttentionHeads& h, const Shape<3>& x, const Take& take) {
@@ -44,22 +44,22 @@ struct W2AttentionLayer::Activations {
   }
 
   Activations(const AttentionHeads& h, const Shape<3>& x, Saved& saved)
-      : mean(in(saved.mean, h, x)), log_variance(in(saved.log_variance, h, x)) {}
+      : mu(in(saved.mu, h, x)), log_sigma(in(saved.log_sigma, h, x)) {}
   Activations(const AttentionHeads& h, const Shape<3>& x, Workspace& workspace)
-      : mean(in(workspace, h, x)), log_variance(in(workspace, h, x)) {}
+      : mu(in(workspace, h, x)), log_sigma(in(workspace, h, x)) {}
 
-  W2Streams<float> q() const { return by_heads(mean.q, log_variance.q); }
-  W2Streams<float> k() const { return by_heads(mean.k, log_variance.k); }
-  W2Streams<float> v() const { return by_heads(mean.v, log_variance.v); }
-  W2Streams<float> heads() const { return by_heads(mean.heads, log_variance.heads); }
+  W2Streams<float> q() const { return by_heads(mu.q, log_sigma.q); }
+  W2Streams<float> k() const { return by_heads(mu.k, log_sigma.k); }
+  W2Streams<float> v() const { return by_heads(mu.v, log_sigma.v); }
+  W2Streams<float> heads() const { return by_heads(mu.heads, log_sigma.heads); }
 };
 
 W2AttentionLayer::W2AttentionLayer(const W2AttentionConfig& config, InitialValues& initial)
     : config_(config),
       heads_(AttentionHeads{config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim}
                  .checked(kLayer)),
-      mean_(kLayer, heads_, false, initial),
-      log_variance_(kLayer, heads_, false, initial) {
+      mu_(kLayer, heads_, false, initial),
+      log_sigma_(kLayer, heads_, false, initial) {
   PHASOR_CHECK(heads_.head_dim <= kMostChannels, kLayer, "head_dim: ", heads_.head_dim, ", expected 1 to ",
                kMostChannels);
   PHASOR_CHECK(config.dropout >= 0 && config.dropout < 1, kLayer, "dropout: ", config.dropout,
@@ -68,38 +68,31 @@ W2AttentionLayer::W2AttentionLayer(const W2AttentionConfig& config, InitialValue
 }
 
 void W2AttentionLayer::list_weights(std::string_view prefix, NamedWeights& weights) {
-  mean_.list_weights(prefix, "_mu", weights);
-  log_variance_.list_weights(prefix, "_log_sigma", weights);
-  weights.push_back({weight_path(prefix, "tau"), &tau_});
+  mu_.list_weights(prefix, "_mu", weights);
+  log_sigma_.list_weights(prefix, "_log_sigma", weights);
+  list_weight(prefix, tau_, weights);
 }
 
 void W2AttentionLayer::check_streams(const ConstStreams& x, const ConstStreams& y) const {
-  const Shape<3>& shape = x.mean.shape;
-  PHASOR_CHECK(shape[2] == heads_.channels, kLayer, "mean: ", shape_text(shape), ", expected [B, T, ", heads_.channels,
+  const Shape<3>& shape = x.mu.shape;
+  PHASOR_CHECK(shape[2] == heads_.channels, kLayer, "mu: ", shape_text(shape), ", expected [B, T, ", heads_.channels,
                "]");
   const auto check = [&](const char* name, const Shape<3>& given) {
-    PHASOR_CHECK(given == shape, kLayer, name, ": ", shape_text(given), ", expected that of mean, ", shape_text(shape));
+    PHASOR_CHECK(given == shape, kLayer, name, ": ", shape_text(given), ", expected that of mu, ", shape_text(shape));
   };
-  check("log_variance", x.log_variance.shape);
-  check("y.mean", y.mean.shape);
-  check("y.log_variance", y.log_variance.shape);
-}
-
-AttentionOptions W2AttentionLayer::with_plan(const AttentionOptions& options, const PositionPlan& plan,
-                                             bool training) const {
-  AttentionOptions all = detail::with_plan(kLayer, options, plan);
-  all.dropout = training ? config_.dropout : 0.0;
-  return all;
+  check("log_sigma", x.log_sigma.shape);
+  check("y.mu", y.mu.shape);
+  check("y.log_sigma", y.log_sigma.shape);
 }
 
 void W2AttentionLayer::project(const ConstStreams& x, const Activations& to) const {
-  mean_.forward({.query = x.mean}, {to.mean.q, to.mean.k, to.mean.v});
-  log_variance_.forward({.query = x.log_variance}, {to.log_variance.q, to.log_variance.k, to.log_variance.v});
+  mu_.forward({.query = x.mu}, {to.mu.q, to.mu.k, to.mu.v});
+  log_sigma_.forward({.query = x.log_sigma}, {to.log_sigma.q, to.log_sigma.k, to.log_sigma.v});
 }
 
 void W2AttentionLayer::project_out(const Activations& from, const Streams& y) const {
-  mean_.forward_out(from.mean.heads, y.mean);
-  log_variance_.forward_out(from.log_variance.heads, y.log_variance);
+  mu_.forward_out(from.mu.heads, y.mu);
+  log_sigma_.forward_out(from.log_sigma.heads, y.log_sigma);
 }
 
 void W2AttentionLayer::forward(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
@@ -107,12 +100,12 @@ void W2AttentionLayer::forward(const ConstStreams& x, const PlanInput& plan, con
                                TensorView<float, 4> weights) const {
   check_streams(x, y);
   const Workspace::Scope scope(workspace);
-  const Activations to =
-      saved ? Activations(heads_, x.mean.shape, *saved) : Activations(heads_, x.mean.shape, workspace);
-  const AttentionOptions all = with_plan(options, *plan, saved != nullptr);
+  const Activations to = saved ? Activations(heads_, x.mu.shape, *saved) : Activations(heads_, x.mu.shape, workspace);
+  const AttentionOptions all = detail::call_options(
+      {.layer = kLayer, .scaled = false, .dropout = saved ? config_.dropout : 0.0}, options, *plan);
   project(x, to);
   W2Output<float> output{.out = to.heads(), .weights = weights};
-  if (saved) output.softmax = shaped(saved->softmax, {x.mean.shape[0], heads_.heads, x.mean.shape[1], 2});
+  if (saved) output.softmax = shaped(saved->softmax, {x.mu.shape[0], heads_.heads, x.mu.shape[1], 2});
   detail::in_layer(kLayer, [&] { w2_attention_forward(to.q(), to.k(), to.v(), tau(), output, all); });
   if (saved) saved->x = x, saved->plan = plan, saved->options = all;
   project_out(to, y);
@@ -122,29 +115,28 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
                                 PlanGradient* grad_plan, Workspace& workspace) {
   PHASOR_CHECK(saved.plan.has_value(), kLayer, "saved: empty, expected what a forward pass saved");
   check_streams(grad_y, grad_x);
-  const Shape<3>& shape = saved.x.mean.shape;
-  PHASOR_CHECK(grad_y.mean.shape == shape, kLayer, "grad_y: ", shape_text(grad_y.mean.shape), ", expected ",
+  const Shape<3>& shape = saved.x.mu.shape;
+  PHASOR_CHECK(grad_y.mu.shape == shape, kLayer, "grad_y: ", shape_text(grad_y.mu.shape), ", expected ",
                shape_text(shape));
   const Workspace::Scope scope(workspace);
   const Activations grad(heads_, shape, workspace);
-  const StreamSaved &mean = saved.mean, &spread = saved.log_variance;
-  mean_.backward_out(mean.heads.view(), grad_y.mean, grad.mean.heads);
-  log_variance_.backward_out(spread.heads.view(), grad_y.log_variance, grad.log_variance.heads);
+  const StreamSaved &mu = saved.mu, &log_sigma = saved.log_sigma;
+  mu_.backward_out(mu.heads.view(), grad_y.mu, grad.mu.heads);
+  log_sigma_.backward_out(log_sigma.heads.view(), grad_y.log_sigma, grad.log_sigma.heads);
   const TensorView<float, 2> grad_bias = detail::bias_gradient(**saved.plan, grad_plan, workspace);
   double grad_tau = 0;
   const auto seen = [](const Tensor<float, 4>& a, const Tensor<float, 4>& b) { return by_heads(a.view(), b.view()); };
   detail::in_layer(kLayer, [&] {
-    w2_attention_backward(seen(mean.q, spread.q), seen(mean.k, spread.k), seen(mean.v, spread.v), tau(),
-                          {seen(mean.heads, spread.heads), saved.softmax.view(), grad.heads()},
+    w2_attention_backward(seen(mu.q, log_sigma.q), seen(mu.k, log_sigma.k), seen(mu.v, log_sigma.v), tau(),
+                          {seen(mu.heads, log_sigma.heads), saved.softmax.view(), grad.heads()},
                           {.q = grad.q(), .k = grad.k(), .v = grad.v(), .tau = &grad_tau, .relative_bias = grad_bias},
                           saved.options);
   });
   tau_.gradient()[0] += static_cast<float>(grad_tau);
   detail::add_bias_gradient(kLayer, grad_bias, grad_plan);
-  mean_.backward({.query = saved.x.mean}, {grad.mean.q, grad.mean.k, grad.mean.v}, {.query = grad_x.mean});
-  log_variance_.backward({.query = saved.x.log_variance},
-                         {grad.log_variance.q, grad.log_variance.k, grad.log_variance.v},
-                         {.query = grad_x.log_variance});
+  mu_.backward({.query = saved.x.mu}, {grad.mu.q, grad.mu.k, grad.mu.v}, {.query = grad_x.mu});
+  log_sigma_.backward({.query = saved.x.log_sigma}, {grad.log_sigma.q, grad.log_sigma.k, grad.log_sigma.v},
+                      {.query = grad_x.log_sigma});
 }
 
 LayerCache W2AttentionLayer::make_cache(const LayerCacheConfig& config) const {
@@ -156,28 +148,28 @@ LayerCache W2AttentionLayer::make_cache(const LayerCacheConfig& config) const {
 void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
                               LayerCache& cache, const Streams& y, Workspace& workspace) const {
   check_streams(x, y);
-  PHASOR_CHECK(cache.spread, kLayer, "cache: of one stream, expected one that make_cache made");
+  PHASOR_CHECK(cache.log_sigma, kLayer, "cache: of one stream, expected one that make_cache made");
   detail::check_decode_options(kLayer, options);
   const Workspace::Scope scope(workspace);
-  const Activations to(heads_, x.mean.shape, workspace);
+  const Activations to(heads_, x.mu.shape, workspace);
   project(x, to);
-  auto &means = std::get<KvCache<float>>(cache.mean), &spreads = std::get<KvCache<float>>(*cache.spread);
+  auto &mus = std::get<KvCache<float>>(cache.mu), &log_sigmas = std::get<KvCache<float>>(*cache.log_sigma);
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
-  AttentionOptions all = with_plan(options, *plan, false);
+  AttentionOptions all = detail::call_options({.layer = kLayer, .scaled = false}, options, *plan);
   all.causal = true;
   all.k_rotary = rotation.of_all_keys;
   const W2Streams<const float> k = to.k(), v = to.v();
   detail::in_layer(kLayer, [&] {
-    means.append(k.mu, v.mu, rotation.of_new_keys);
-    spreads.append(k.log_sigma, v.log_sigma);  // same lengths and shapes: it throws only if the line above does
+    mus.append(k.mu, v.mu, rotation.of_new_keys);
+    log_sigmas.append(k.log_sigma, v.log_sigma);  // same lengths and shapes: it throws only if the line above does
   });
   std::vector<std::int64_t> offsets;
-  for (const std::int64_t length : means.lengths()) offsets.push_back(length - x.mean.shape[1]);
+  for (const std::int64_t length : mus.lengths()) offsets.push_back(length - x.mu.shape[1]);
   all.query_offsets = offsets;
-  all.key_lengths = means.lengths();
+  all.key_lengths = mus.lengths();
   detail::in_layer(kLayer, [&] {
-    detail::or_forget(cache, x.mean.shape[1], [&] {
-      w2_attention_forward(to.q(), {means.keys(), spreads.keys()}, {means.values(), spreads.values()}, tau(),
+    detail::or_forget(cache, x.mu.shape[1], [&] {
+      w2_attention_forward(to.q(), {mus.keys(), log_sigmas.keys()}, {mus.values(), log_sigmas.values()}, tau(),
                            {.out = to.heads()}, all);
     });
   });

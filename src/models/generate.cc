@@ -56,7 +56,7 @@ std::int32_t sample_token(std::span<const float> logits, const Sampling& samplin
   return tokens[std::min(static_cast<std::size_t>(chosen), tokens.size() - 1)];
 }
 
-std::vector<std::int32_t> generate(const Decoder& model, std::span<const std::int32_t> prompt,
+std::vector<std::int32_t> generate(const Transformer& model, std::span<const std::int32_t> prompt,
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token) {
   check(options.sampling);
@@ -64,7 +64,7 @@ std::vector<std::int32_t> generate(const Decoder& model, std::span<const std::in
   PHASOR_CHECK(options.new_tokens >= 0, kName, "new_tokens: ", options.new_tokens, ", expected 0 or more");
   const auto length = static_cast<std::int64_t>(prompt.size());
   const std::int64_t capacity = length + options.new_tokens;
-  Decoder::Cache cache =
+  Transformer::Cache cache =
       model.make_cache({.capacity = capacity, .storage = options.storage, .keys = model.suitable_keys(capacity)});
   Tensor<float, 2> logits({1, model.config().vocab_size});
   std::vector<std::int32_t> written;

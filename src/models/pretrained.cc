@@ -1,14 +1,16 @@
 // Models of the Hugging Face ecosystem: config.json and safetensors of Llama and Qwen3.
+#include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
 
-#include "json/strict_json.h"
+#include "json/fields.h"
 #include "phasor/core/mapped_file.h"
-#include "phasor/models/decoder.h"
-#include "phasor/models/decoder_json.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/transformer.h"
+#include "phasor/models/transformer_json.h"
 #include "phasor/position/hugging_face.h"
 
 namespace phasor {
@@ -16,76 +18,72 @@ namespace {
 
 constexpr const char* kName = "from_pretrained";
 
-// config.json with errors that name the file and the key.
-class Config {
- public:
-  explicit Config(const std::filesystem::path& path) : source_(path.string()) {
-    const MappedFile file(path);
-    json_ =
-        parse_json_object({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, kName, source_);
-  }
-
-  std::int64_t integer(const char* key) const {
-    const Json* value = find(key);
-    PHASOR_CHECK(value && value->is_number_integer(), kName, source_, ": ", key, " is ",
-                 value ? json_text(*value) : "missing", ", expected an integer");
-    return value->get<std::int64_t>();
-  }
-  std::int64_t integer(const char* key, std::int64_t otherwise) const { return find(key) ? integer(key) : otherwise; }
-  double number(const char* key, double otherwise) const {
-    const Json* value = find(key);
-    PHASOR_CHECK(!value || value->is_number(), kName, source_, ": ", key, " is ", json_text(*value),
-                 ", expected a number");
-    return value ? value->get<double>() : otherwise;
-  }
-  bool flag(const char* key, bool otherwise) const {
-    const Json* value = find(key);
-    PHASOR_CHECK(!value || value->is_boolean(), kName, source_, ": ", key, " is ", json_text(*value),
-                 ", expected true or false");
-    return value ? value->get<bool>() : otherwise;
-  }
-  std::string text(const char* key, const char* otherwise) const {
-    const Json* value = find(key);
-    PHASOR_CHECK(!value || value->is_string(), kName, source_, ": ", key, " is ", json_text(*value),
-                 ", expected a text");
-    return value ? value->get<std::string>() : otherwise;
-  }
-  void expect(bool condition, const std::string& what) const { PHASOR_CHECK(condition, kName, source_, ": ", what); }
-
- private:
-  const Json* find(const char* key) const {
-    const auto at = json_.find(key);
-    return at == json_.end() || at->is_null() ? nullptr : &*at;
-  }
-
-  std::string source_;
-  Json json_;
+// What is read of a config.json; names and defaults are those of Hugging Face.
+struct PretrainedConfig {
+  std::string model_type, hidden_act;
+  bool mlp_bias = false, use_sliding_window = false, tie_word_embeddings = false, attention_bias = false;
+  std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0, num_attention_heads = 0, num_key_value_heads = 0;
+  std::int64_t head_dim = 0, intermediate_size = 0, max_position_embeddings = 0;
+  double rms_norm_eps = 0.0;
 };
 
-DecoderConfig read_config(const std::filesystem::path& folder) {
-  const Config config(folder / "config.json");
-  const std::string type = config.text("model_type", "");
-  config.expect(type == "llama" || type == "qwen3", "model_type is " + json_text(type) + ", expected llama or qwen3");
-  const std::string activation = config.text("hidden_act", "silu");
-  config.expect(activation == "silu", "hidden_act is " + json_text(activation) + ", expected silu");
-  config.expect(!config.flag("mlp_bias", false), "mlp_bias is true, expected false");
-  config.expect(!config.flag("use_sliding_window", false), "use_sliding_window is true, expected false");
-  const HuggingFaceRope rope = load_rope_config(folder / "config.json");
-  config.expect(rope.layers_without_rope.empty() && rope.layers.size() == 1 && rope.layers[0].rope.has_value(),
-                "layers rotate differently, expected one rotation for all layers");
-  const std::int64_t heads = config.integer("num_attention_heads");
-  return {.vocab_size = config.integer("vocab_size"),
-          .hidden_size = config.integer("hidden_size"),
-          .num_hidden_layers = config.integer("num_hidden_layers"),
-          .num_attention_heads = heads,
-          .num_key_value_heads = config.integer("num_key_value_heads", heads),
-          .head_dim = config.integer("head_dim", type == "qwen3" ? 128 : 0),
-          .intermediate_size = config.integer("intermediate_size"),
-          .max_position_embeddings = config.integer("max_position_embeddings", 2048),
-          .rms_norm_eps = config.number("rms_norm_eps", 1e-6),
-          .tie_word_embeddings = config.flag("tie_word_embeddings", false),
-          .qk_norm = type == "qwen3",
-          .attention_bias = config.flag("attention_bias", false),
+void fields(FieldReader& archive, PretrainedConfig& of) {
+  archive.since("hidden_act", of.hidden_act, {"silu"});
+  archive.since("mlp_bias", of.mlp_bias, false);
+  archive.since("use_sliding_window", of.use_sliding_window, false);
+  archive.since("tie_word_embeddings", of.tie_word_embeddings, false);
+  archive.since("attention_bias", of.attention_bias, false);
+  archive("vocab_size", of.vocab_size);
+  archive("hidden_size", of.hidden_size);
+  archive("num_hidden_layers", of.num_hidden_layers);
+  archive("num_attention_heads", of.num_attention_heads);
+  archive.since("num_key_value_heads", of.num_key_value_heads, of.num_attention_heads);
+  archive.since("head_dim", of.head_dim, {of.model_type == "qwen3" ? 128 : 0});
+  archive("intermediate_size", of.intermediate_size);
+  archive.since("max_position_embeddings", of.max_position_embeddings, {2048});
+  archive.since("rms_norm_eps", of.rms_norm_eps, 1e-6);
+}
+
+// Only what is known is read: such files have many more keys. A null is a key that was not given.
+Json read_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  Json json = parse_json_object({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, kName,
+                                path.string());
+  for (auto at = json.begin(); at != json.end();) at = at->is_null() ? json.erase(at) : std::next(at);
+  return json;
+}
+
+TransformerConfig read_config(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "config.json";
+  const auto expect = [&](bool condition, const std::string& what) {
+    PHASOR_CHECK(condition, kName, path.string(), ": ", what);
+  };
+  const Json json = read_file(path);
+  FieldReader reader(json, kName, path.string());
+  PretrainedConfig config;
+  reader.since("model_type", config.model_type, {});  // first: other types have other keys
+  const bool qwen3 = config.model_type == "qwen3";
+  expect(config.model_type == "llama" || qwen3,
+         "model_type is " + json_text(config.model_type) + ", expected llama or qwen3");
+  fields(reader, config);
+  expect(config.hidden_act == "silu", "hidden_act is " + json_text(config.hidden_act) + ", expected silu");
+  expect(!config.mlp_bias, "mlp_bias is true, expected false");
+  expect(!config.use_sliding_window, "use_sliding_window is true, expected false");
+  const HuggingFaceRope rope = load_rope_config(path);
+  expect(rope.layers_without_rope.empty() && rope.layers.size() == 1 && rope.layers[0].rope.has_value(),
+         "layers rotate differently, expected one rotation for all layers");
+  return {.vocab_size = config.vocab_size,
+          .hidden_size = config.hidden_size,
+          .num_hidden_layers = config.num_hidden_layers,
+          .num_attention_heads = config.num_attention_heads,
+          .num_key_value_heads = config.num_key_value_heads,
+          .head_dim = config.head_dim,
+          .intermediate_size = config.intermediate_size,
+          .max_position_embeddings = config.max_position_embeddings,
+          .rms_norm_eps = config.rms_norm_eps,
+          .tie_word_embeddings = config.tie_word_embeddings,
+          .qk_norm = qwen3,
+          .attention_bias = config.attention_bias,
           .encoding = rope.rope()};
 }
 
@@ -124,14 +122,14 @@ void check_shape(const std::filesystem::path& folder, const StoredTensor& tensor
 
 }  // namespace
 
-Decoder Decoder::from_pretrained(const std::filesystem::path& folder) {
-  const DecoderConfig config = read_config(folder).checked();
+Transformer Transformer::from_pretrained(const std::filesystem::path& folder) {
+  const TransformerConfig config = read_config(folder).checked();
   const TensorFolder tensors(folder);
   const bool tied = config.tie_word_embeddings;
   check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), tied),
               {config.vocab_size, config.hidden_size});
   check_size(kName, (folder / "config.json").string(), config, tensors);
-  Decoder model = with_zeros(config);
+  Transformer model = with_zeros(config);
   std::set<std::string> used;
   for (const NamedWeight& each : model.weights()) {
     const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), tied);

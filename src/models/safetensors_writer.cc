@@ -2,8 +2,8 @@
 #include <set>
 #include <tuple>
 
+#include "files/atomic_file.h"
 #include "json/strict_json.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/models/safetensors.h"
 #include "stored_tensor.h"

@@ -19,13 +19,11 @@ static void fields(auto& archive, Is<AlibiConfig> auto& of) {
 
 namespace {
 
-std::vector<Parameter> alibi_parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
-  std::vector<Parameter> result;
-  if (!config.as<AlibiConfig>().learnable) return result;
-  Tensor<float, 2> slopes({shape.heads, 1});
-  std::ranges::copy(alibi_slopes(shape.heads), slopes.begin());
-  result.push_back({"slopes", std::move(slopes)});
-  return result;
+std::vector<Weight> alibi_parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t) {
+  if (!config.as<AlibiConfig>().learnable) return {};
+  std::vector<Weight> slopes = one_weight("slopes", {shape.heads, 1});
+  std::ranges::copy(alibi_slopes(shape.heads), slopes[0].value().begin());
+  return slopes;
 }
 
 // The distances of the table: none after the query when causal, since the clamped end, distance 0, serves those.
@@ -41,12 +39,12 @@ DistanceRange alibi_distances(const AlibiConfig& config, const Placement& placem
   return range;
 }
 
-PositionPlan alibi_lower(const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+PositionPlan alibi_lower(const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement) {
   const auto& alibi = config.as<AlibiConfig>();
   const std::int64_t heads = placement.shape.heads;
   const DistanceRange range = alibi_distances(alibi, placement);
   const std::vector<float> fixed = alibi.learnable ? std::vector<float>{} : alibi_slopes(heads);
-  const float* slopes = alibi.learnable ? only_parameter("alibi", values, {heads, 1}).data() : fixed.data();
+  const float* slopes = alibi.learnable ? only_weight("alibi", weights, {heads, 1}).data : fixed.data();
   RelativeBias bias{Tensor<float, 2>({heads, range.count}), range.first};
   for_each_bias(placement.shape, range, [&](std::int64_t h, std::int64_t i) {
     bias.table(h, i) = -slopes[h] * static_cast<float>(std::abs(range.first + i));
@@ -58,11 +56,11 @@ PositionPlan alibi_lower(const EncodingConfig& config, ParameterValues values, c
 }
 
 // d slope[h] = -sum over distances of |distance| d bias[h, distance], in double.
-void alibi_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
-                    const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+void alibi_backward(const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,
+                    const PlanGradient& gradient) {
   const auto& alibi = config.as<AlibiConfig>();
   if (!alibi.learnable) return;
-  only_parameter("alibi", values, {placement.shape.heads, 1});
+  only_weight("alibi", weights, {placement.shape.heads, 1});
   const DistanceRange range = alibi_distances(alibi, placement);
   const Tensor<float, 2>& d_bias = bias_gradient("alibi", gradient, placement.shape, range);
   std::vector<double> d_slopes(static_cast<std::size_t>(placement.shape.heads), 0.0);
@@ -70,7 +68,7 @@ void alibi_backward(const EncodingConfig& config, ParameterValues values, const 
     d_slopes[static_cast<std::size_t>(h)] -= static_cast<double>(std::abs(range.first + i)) * d_bias(h, i);
   });
   for (std::int64_t h = 0; h < placement.shape.heads; h++)
-    gradients[0](h, 0) += static_cast<float>(d_slopes[static_cast<std::size_t>(h)]);
+    weights[0].gradient()[static_cast<std::size_t>(h)] += static_cast<float>(d_slopes[static_cast<std::size_t>(h)]);
 }
 
 }  // namespace
@@ -94,6 +92,8 @@ constinit const Encoding kAlibi{
     .source = "Press et al. 2021, arXiv 2108.12409",
     .gradient = "slopes, if learnable: -sum of |distance| dS",
     .defaults = [](const ModelShape& shape) -> EncodingConfig { return AlibiConfig{.causal = shape.causal}; },
+    .longest = any_length,
+    .learns = [](const EncodingConfig& config) { return config.as<AlibiConfig>().learnable; },
     .parameters = alibi_parameters,
     .lower = alibi_lower,
     .lower_backward = alibi_backward,
@@ -102,8 +102,8 @@ constinit const Encoding kAlibi{
       return std::string(alibi.causal ? "causal" : "symmetric") + " linear bias with " +
              (alibi.learnable ? "learnable" : "fixed") + " slopes";
     },
-    .to_json = settings_to_json<AlibiConfig>,
-    .from_json = settings_from_json<AlibiConfig>,
+    .write = write_settings<AlibiConfig>,
+    .read = read_settings<AlibiConfig>,
 };
 
 }  // namespace phasor

@@ -28,39 +28,48 @@ const Encoding& encoding(std::string_view name) {
   fail("encoding", "name: \"", name, "\", expected one of ", known);
 }
 
-std::vector<Parameter> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed) {
+std::optional<std::int64_t> longest(const EncodingConfig& config) { return encoding(config.name()).longest(config); }
+
+bool learns(const EncodingConfig& config) { return encoding(config.name()).learns(config); }
+
+std::vector<Weight> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed) {
   return encoding(config.name()).parameters(config, shape, seed);
 }
 
-PositionPlan lower(const EncodingConfig& config, ParameterValues values, const Placement& placement) {
-  return encoding(config.name()).lower(config, values, placement);
+PositionPlan lower(const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement) {
+  return encoding(config.name()).lower(config, weights, placement);
 }
 
-void lower_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
-                    const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
-  PHASOR_CHECK(gradients.size() == values.size(), "lower_backward", "gradients: ", gradients.size(),
-               " tensors, expected ", values.size(), " as there are parameters");
-  for (std::size_t i = 0; i < values.size(); i++)
-    PHASOR_CHECK(gradients[i].shape() == values[i].shape(), "lower_backward", "gradients: shape ",
-                 shape_text(gradients[i].shape()), ", expected ", shape_text(values[i].shape()),
-                 " as the parameter has");
-  encoding(config.name()).lower_backward(config, values, placement, gradient, gradients);
+void lower_backward(const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,
+                    const PlanGradient& gradient) {
+  encoding(config.name()).lower_backward(config, weights, placement, gradient);
 }
 
 std::string describe(const EncodingConfig& config) { return encoding(config.name()).describe(config); }
 
 // ---- what rows share ----
 
-std::vector<Parameter> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t) { return {}; }
+std::optional<std::int64_t> any_length(const EncodingConfig&) { return std::nullopt; }
+bool always_learns(const EncodingConfig&) { return true; }
+bool never_learns(const EncodingConfig&) { return false; }
 
-void no_gradient(const EncodingConfig&, ParameterValues, const Placement&, const PlanGradient&,
-                 std::span<Tensor<float, 2>>) {}
+std::vector<Weight> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t) { return {}; }
 
-const Tensor<float, 2>& only_parameter(std::string_view encoding, ParameterValues values, const Shape<2>& shape) {
-  PHASOR_CHECK(values.size() == 1, "lower", encoding, ": ", values.size(), " parameters, expected 1");
-  PHASOR_CHECK(values[0].shape() == shape, "lower", encoding, ": parameter of shape ", shape_text(values[0].shape()),
+void no_gradient(const EncodingConfig&, std::span<Weight>, const Placement&, const PlanGradient&) {}
+
+std::vector<Weight> one_weight(const char* name, const Shape<2>& shape) {
+  std::vector<Weight> list;
+  list.emplace_back(name, std::vector<std::int64_t>(shape.begin(), shape.end()));
+  return list;
+}
+
+TensorView<const float, 2> only_weight(std::string_view encoding, std::span<const Weight> weights,
+                                       const Shape<2>& shape) {
+  PHASOR_CHECK(weights.size() == 1, "lower", encoding, ": ", weights.size(), " parameters, expected 1");
+  const TensorView<const float, 2> values = weights[0].matrix();
+  PHASOR_CHECK(values.shape == shape, "lower", encoding, ": parameter of shape ", shape_text(values.shape),
                ", expected ", shape_text(shape));
-  return values[0];
+  return values;
 }
 
 double plain_score_scale(const ModelShape& shape) {
@@ -118,17 +127,19 @@ constinit const Encoding kNone{
     .source = "Haviv et al. 2022, arXiv 2203.16634 (NoPE)",
     .gradient = "none",
     .defaults = [](const ModelShape&) -> EncodingConfig { return NoneConfig{}; },
+    .longest = any_length,
+    .learns = never_learns,
     .parameters = no_parameters,
     .lower =
-        [](const EncodingConfig&, ParameterValues, const Placement& placement) {
+        [](const EncodingConfig&, std::span<const Weight>, const Placement& placement) {
           PositionPlan plan;
           plan.score_scale = plain_score_scale(placement.shape);
           return plan;
         },
     .lower_backward = no_gradient,
     .describe = [](const EncodingConfig&) -> std::string { return "no position encoding"; },
-    .to_json = settings_to_json<NoneConfig>,
-    .from_json = settings_from_json<NoneConfig>,
+    .write = write_settings<NoneConfig>,
+    .read = read_settings<NoneConfig>,
 };
 
 }  // namespace phasor

@@ -7,13 +7,21 @@ namespace phasor {
 
 extern const Encoding kNone, kLearned, kSinusoidal, kRope, kAlibi, kT5, kRelative;
 
-// For encodings without parameters.
-std::vector<Parameter> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t);
-void no_gradient(const EncodingConfig&, ParameterValues, const Placement&, const PlanGradient&,
-                 std::span<Tensor<float, 2>>);
+// For encodings of any length, and for those that learn always or never.
+std::optional<std::int64_t> any_length(const EncodingConfig&);
+bool always_learns(const EncodingConfig&);
+bool never_learns(const EncodingConfig&);
 
-// The only parameter, of the given shape.
-const Tensor<float, 2>& only_parameter(std::string_view encoding, ParameterValues values, const Shape<2>& shape);
+// For encodings without parameters.
+std::vector<Weight> no_parameters(const EncodingConfig&, const ModelShape&, std::uint64_t);
+void no_gradient(const EncodingConfig&, std::span<Weight>, const Placement&, const PlanGradient&);
+
+// A weight of this shape, zeros, alone in a list.
+std::vector<Weight> one_weight(const char* name, const Shape<2>& shape);
+
+// The values of the only weight, which must have the given shape.
+TensorView<const float, 2> only_weight(std::string_view encoding, std::span<const Weight> weights,
+                                       const Shape<2>& shape);
 
 double plain_score_scale(const ModelShape& shape);
 

@@ -25,13 +25,11 @@ Shape<2> table_shape(const LearnedConfig& config, const ModelShape& shape) {
   return {config.max_length, shape.model_dim};
 }
 
-std::vector<Parameter> learned_parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed) {
+std::vector<Weight> learned_parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed) {
   const auto& learned = config.as<LearnedConfig>();
-  Tensor<float, 2> table(table_shape(learned, shape));
-  Philox(seed).fill_normal(table, 0.0f, learned.initial_deviation);
-  std::vector<Parameter> result;
-  result.push_back({"table", std::move(table)});
-  return result;
+  std::vector<Weight> table = one_weight("table", table_shape(learned, shape));
+  Philox(seed).fill_normal(table[0].value(), 0.0f, learned.initial_deviation);
+  return table;
 }
 
 // Calls visit(b, t, row) with the table's row for every query.
@@ -48,10 +46,10 @@ void for_each_token(const LearnedConfig& config, const Placement& placement, con
     }
 }
 
-PositionPlan learned_lower(const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+PositionPlan learned_lower(const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement) {
   const auto& learned = config.as<LearnedConfig>();
   const Shape<2> shape = table_shape(learned, placement.shape);
-  const Tensor<float, 2>& table = only_parameter("learned", values, shape);
+  const TensorView<const float, 2> table = only_weight("learned", weights, shape);
   Tensor<float, 3> add({placement.queries.shape[1], placement.queries.shape[2], shape[1]});
   for_each_token(learned, placement, [&](std::int64_t b, std::int64_t t, std::int64_t row) {
     std::copy_n(&table(row, 0), shape[1], &add(b, t, 0));
@@ -63,18 +61,19 @@ PositionPlan learned_lower(const EncodingConfig& config, ParameterValues values,
 }
 
 // d table[row] += d add[b, t] of every token at position `row`.
-void learned_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
-                      const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+void learned_backward(const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,
+                      const PlanGradient& gradient) {
   const auto& learned = config.as<LearnedConfig>();
-  only_parameter("learned", values, table_shape(learned, placement.shape));
+  only_weight("learned", weights, table_shape(learned, placement.shape));
   const std::int64_t width = placement.shape.model_dim;
   const Shape<3> expected{placement.queries.shape[1], placement.queries.shape[2], width};
   PHASOR_CHECK(gradient.add.has_value(), "lower_backward", "learned: gradient.add is missing, expected shape ",
                shape_text(expected));
   PHASOR_CHECK(gradient.add->shape() == expected, "lower_backward", "learned: gradient.add of shape ",
                shape_text(gradient.add->shape()), ", expected ", shape_text(expected));
+  const TensorView<float, 2> d_table = weights[0].gradient_matrix();
   for_each_token(learned, placement, [&](std::int64_t b, std::int64_t t, std::int64_t row) {
-    for (std::int64_t c = 0; c < width; c++) gradients[0](row, c) += (*gradient.add)(b, t, c);
+    for (std::int64_t c = 0; c < width; c++) d_table(row, c) += (*gradient.add)(b, t, c);
   });
 }
 
@@ -91,14 +90,18 @@ constinit const Encoding kLearned{
       if (shape.embedding_deviation) config.initial_deviation = static_cast<float>(*shape.embedding_deviation);
       return config;
     },
+    .longest = [](const EncodingConfig& config) -> std::optional<std::int64_t> {
+      return config.as<LearnedConfig>().max_length;
+    },
+    .learns = always_learns,
     .parameters = learned_parameters,
     .lower = learned_lower,
     .lower_backward = learned_backward,
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned table of " + std::to_string(config.as<LearnedConfig>().max_length) + " positions";
     },
-    .to_json = settings_to_json<LearnedConfig>,
-    .from_json = settings_from_json<LearnedConfig>,
+    .write = write_settings<LearnedConfig>,
+    .read = read_settings<LearnedConfig>,
 };
 
 }  // namespace phasor

@@ -34,7 +34,7 @@ DistanceRange distances_within(std::string_view name, const Placement& placement
 }
 
 template <class Entry>
-RelativeBias gather(const Tensor<float, 2>& table, const Placement& placement, std::string_view name,
+RelativeBias gather(const TensorView<const float, 2>& table, const Placement& placement, std::string_view name,
                     std::int64_t reach, const Entry& entry) {
   const DistanceRange range = distances_within(name, placement, reach);
   RelativeBias bias{Tensor<float, 2>({placement.shape.heads, range.count}), range.first};
@@ -47,21 +47,16 @@ RelativeBias gather(const Tensor<float, 2>& table, const Placement& placement, s
 
 template <class Entry>
 void scatter_add(const PlanGradient& gradient, const Placement& placement, std::string_view name, std::int64_t reach,
-                 const Entry& entry, Tensor<float, 2>& d_table) {
+                 const Entry& entry, Weight& weight) {
   const DistanceRange range = distances_within(name, placement, reach);
   const Tensor<float, 2>& d_bias = bias_gradient(name, gradient, placement.shape, range);
-  Tensor<double, 2> sum(d_table.shape());  // thousands of distances may share an entry
+  Tensor<double, 2> sum(weight.matrix().shape);  // thousands of distances may share an entry
   for_each_bias(placement.shape, range, [&](std::int64_t h, std::int64_t i) {
     const auto [row, column] = entry(h, range.first + i);
     sum(row, column) += d_bias(h, i);
   });
-  for (std::int64_t i = 0; i < sum.size(); i++) d_table.data()[i] += static_cast<float>(sum.data()[i]);
-}
-
-std::vector<Parameter> zero_table(const char* name, const Shape<2>& shape) {
-  std::vector<Parameter> result;
-  result.push_back({name, Tensor<float, 2>(shape)});
-  return result;
+  float* gradients = weight.gradient().data();
+  for (std::int64_t i = 0; i < sum.size(); i++) gradients[i] += static_cast<float>(sum.data()[i]);
 }
 
 // ---- T5 ----
@@ -120,31 +115,33 @@ constinit const Encoding kT5{
     .source = "Raffel et al. 2019, arXiv 1910.10683",
     .gradient = "table: scatter-add of dS by bucket",
     .defaults = [](const ModelShape& shape) -> EncodingConfig { return T5Config{.bidirectional = !shape.causal}; },
+    .longest = any_length,
+    .learns = always_learns,
     .parameters = [](const EncodingConfig& config, const ModelShape& shape,
-                     std::uint64_t) { return zero_table("buckets", t5_shape(config.as<T5Config>(), shape)); },
+                     std::uint64_t) { return one_weight("buckets", t5_shape(config.as<T5Config>(), shape)); },
     .lower =
-        [](const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+        [](const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement) {
           const auto& t5 = config.as<T5Config>();
-          const Tensor<float, 2>& table = only_parameter("t5", values, t5_shape(t5, placement.shape));
+          const TensorView<const float, 2> table = only_weight("t5", weights, t5_shape(t5, placement.shape));
           PositionPlan plan;
           plan.bias = gather(table, placement, "t5", t5.max_distance, t5_entry(t5));
           plan.score_scale = 1.0;
           return plan;
         },
     .lower_backward =
-        [](const EncodingConfig& config, ParameterValues values, const Placement& placement,
-           const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+        [](const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,
+           const PlanGradient& gradient) {
           const auto& t5 = config.as<T5Config>();
-          only_parameter("t5", values, t5_shape(t5, placement.shape));
-          scatter_add(gradient, placement, "t5", t5.max_distance, t5_entry(t5), gradients[0]);
+          only_weight("t5", weights, t5_shape(t5, placement.shape));
+          scatter_add(gradient, placement, "t5", t5.max_distance, t5_entry(t5), weights[0]);
         },
     .describe = [](const EncodingConfig& config) -> std::string {
       const auto& t5 = config.as<T5Config>();
       return std::to_string(t5.buckets) + (t5.bidirectional ? " bidirectional" : " causal") +
              " buckets up to distance " + std::to_string(t5.max_distance);
     },
-    .to_json = settings_to_json<T5Config>,
-    .from_json = settings_from_json<T5Config>,
+    .write = write_settings<T5Config>,
+    .read = read_settings<T5Config>,
 };
 
 constinit const Encoding kRelative{
@@ -154,29 +151,32 @@ constinit const Encoding kRelative{
     .source = "after Shaw et al. 2018, arXiv 1803.02155",
     .gradient = "table: sum of dS along diagonals",
     .defaults = [](const ModelShape&) -> EncodingConfig { return RelativeConfig{}; },
+    .longest = any_length,
+    .learns = always_learns,
     .parameters = [](const EncodingConfig& config, const ModelShape& shape,
-                     std::uint64_t) { return zero_table("table", relative_shape(config.as<RelativeConfig>(), shape)); },
+                     std::uint64_t) { return one_weight("table", relative_shape(config.as<RelativeConfig>(), shape)); },
     .lower =
-        [](const EncodingConfig& config, ParameterValues values, const Placement& placement) {
+        [](const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement) {
           const auto& relative = config.as<RelativeConfig>();
-          const Tensor<float, 2>& table = only_parameter("relative", values, relative_shape(relative, placement.shape));
+          const TensorView<const float, 2> table =
+              only_weight("relative", weights, relative_shape(relative, placement.shape));
           PositionPlan plan;
           plan.bias = gather(table, placement, "relative", relative.max_distance, relative_entry(relative));
           plan.score_scale = plain_score_scale(placement.shape);
           return plan;
         },
     .lower_backward =
-        [](const EncodingConfig& config, ParameterValues values, const Placement& placement,
-           const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients) {
+        [](const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,
+           const PlanGradient& gradient) {
           const auto& relative = config.as<RelativeConfig>();
-          only_parameter("relative", values, relative_shape(relative, placement.shape));
-          scatter_add(gradient, placement, "relative", relative.max_distance, relative_entry(relative), gradients[0]);
+          only_weight("relative", weights, relative_shape(relative, placement.shape));
+          scatter_add(gradient, placement, "relative", relative.max_distance, relative_entry(relative), weights[0]);
         },
     .describe = [](const EncodingConfig& config) -> std::string {
       return "learned bias for distances up to " + std::to_string(config.as<RelativeConfig>().max_distance);
     },
-    .to_json = settings_to_json<RelativeConfig>,
-    .from_json = settings_from_json<RelativeConfig>,
+    .write = write_settings<RelativeConfig>,
+    .read = read_settings<RelativeConfig>,
 };
 
 }  // namespace phasor

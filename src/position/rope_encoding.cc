@@ -45,7 +45,7 @@ static void fields(auto& archive, Is<RopeConfig> auto& of) {
 
 namespace {
 
-PositionPlan rope_lower(const EncodingConfig& config, ParameterValues, const Placement& placement) {
+PositionPlan rope_lower(const EncodingConfig& config, std::span<const Weight>, const Placement& placement) {
   const auto& rope = config.as<RopeConfig>();
   PHASOR_CHECK(rope.head_dim == placement.shape.head_dim, "rope", "head_dim: ", rope.head_dim,
                ", expected the model's ", placement.shape.head_dim);
@@ -80,12 +80,14 @@ constinit const Encoding kRope{
     .defaults = [](const ModelShape& shape) -> EncodingConfig {
       return RopeConfig{.head_dim = shape.head_dim, .max_position_embeddings = shape.max_length};
     },
+    .longest = any_length,
+    .learns = never_learns,
     .parameters = no_parameters,
     .lower = rope_lower,
     .lower_backward = no_gradient,
     .describe = rope_describe,
-    .to_json = settings_to_json<RopeConfig>,
-    .from_json = settings_from_json<RopeConfig>,
+    .write = write_settings<RopeConfig>,
+    .read = read_settings<RopeConfig>,
 };
 
 }  // namespace phasor

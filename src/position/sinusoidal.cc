@@ -31,7 +31,7 @@ Tensor<float, 3> interleaved_sin_cos(TensorView<const std::int64_t, 3> positions
   return result;
 }
 
-PositionPlan sinusoidal_lower(const EncodingConfig& config, ParameterValues, const Placement& placement) {
+PositionPlan sinusoidal_lower(const EncodingConfig& config, std::span<const Weight>, const Placement& placement) {
   PositionPlan plan;
   plan.add = interleaved_sin_cos(placement.queries, placement.shape.model_dim, config.as<SinusoidalConfig>());
   plan.score_scale = plain_score_scale(placement.shape);
@@ -66,6 +66,8 @@ constinit const Encoding kSinusoidal{
       if (shape.embedding_deviation) config.amplitude = std::numbers::sqrt2 * *shape.embedding_deviation;
       return config;
     },
+    .longest = any_length,
+    .learns = never_learns,
     .parameters = no_parameters,
     .lower = sinusoidal_lower,
     .lower_backward = no_gradient,
@@ -76,8 +78,8 @@ constinit const Encoding kSinusoidal{
       if (sinusoidal.amplitude != 1.0) text << ", amplitude " << sinusoidal.amplitude;
       return text.str();
     },
-    .to_json = settings_to_json<SinusoidalConfig>,
-    .from_json = settings_from_json<SinusoidalConfig>,
+    .write = write_settings<SinusoidalConfig>,
+    .read = read_settings<SinusoidalConfig>,
 };
 
 }  // namespace phasor

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "phasor/core/check.h"
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/training/dataset.h"
 
 namespace phasor::detail {
 
-inline void check_fit(const char* function, const Decoder& model, const Dataset& dataset) {
+inline void check_fit(const char* function, const Transformer& model, const Dataset& dataset) {
   const std::int64_t known = model.config().vocab_size;
   PHASOR_CHECK(dataset.vocabulary() <= known, function, "dataset: ", dataset.vocabulary(),
                " different tokens, expected at most the model's ", known);

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 #include "phasor/core/check.h"
-#include "phasor/models/decoder_json.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/transformer_json.h"
 
 namespace phasor {
 namespace {
@@ -22,12 +22,12 @@ constexpr const char* kWeightsFile = "model.safetensors";
 constexpr const char* kStateFile = "training.json";
 constexpr const char* kMomentsFile = "training.safetensors";
 
-void write_model(const fs::path& folder, Decoder& model) {
+void write_model(const fs::path& folder, Transformer& model) {
   const NamedWeights weights = model.weights();
   std::vector<StoredTensor> tensors;
   for (const auto& [name, weight] : weights)
     tensors.push_back({name, StoredType::f32, weight->shape(), std::as_bytes(weight->value())});
-  write_file(folder / kConfigFile, decoder_to_json(model.config()));
+  write_file(folder / kConfigFile, transformer_to_json(model.config()));
   save_tensors(folder / kWeightsFile, tensors, {{"format", "phasor"}});
 }
 
@@ -42,23 +42,32 @@ void check_shape(const StoredTensor& tensor, const std::string& path, const std:
                ", expected ", sizes_text(shape));
 }
 
+// The name of a tensor in a file. Version 0.1 called the table of log_sigma log_variance_embedding.
+std::string name_in(const StoredTensors& file, const std::string& name) {
+  constexpr std::string_view kNow = "log_sigma_embedding", kBefore = "log_variance_embedding";
+  const std::size_t at = name.find(kNow);
+  if (at == std::string::npos || file.find(name) != nullptr) return name;
+  std::string before = name;
+  return before.replace(at, kNow.size(), kBefore);
+}
+
 // The values of one tensor of a file; anything but the expected shape is refused.
 void read_into(const StoredTensors& file, const std::string& path, const std::string& name,
                const std::vector<std::int64_t>& shape, std::span<float> values) {
-  const StoredTensor& tensor = file.at(name);
+  const StoredTensor& tensor = file.at(name_in(file, name));
   check_shape(tensor, path, shape);
   file.read_values(tensor, values);
 }
 
 }  // namespace
 
-void save_model(const fs::path& folder, Decoder& model) {
+void save_model(const fs::path& folder, Transformer& model) {
   AtomicFolder saved(folder);
   write_model(saved.folder(), model);
   saved.commit();
 }
 
-void save_training(const fs::path& folder, Decoder& model, const TrainingState& state, const AdamW& optimizer) {
+void save_training(const fs::path& folder, Transformer& model, const TrainingState& state, const AdamW& optimizer) {
   PHASOR_CHECK(state.steps_done == optimizer.steps_done(), "save_training", "state: ", state.steps_done,
                " steps done, expected the optimizer's ", optimizer.steps_done());
   std::vector<StoredTensor> tensors;
@@ -76,21 +85,22 @@ void save_training(const fs::path& folder, Decoder& model, const TrainingState& 
 Checkpoint::Checkpoint(const fs::path& folder)
     : files_(folder, {kConfigFile, kWeightsFile, kStateFile, kMomentsFile}) {}
 
-DecoderConfig Checkpoint::config() const {
-  return decoder_from_json(files_.text(kConfigFile), files_.path(kConfigFile)).checked();
+TransformerConfig Checkpoint::config() const {
+  return transformer_from_json(files_.text(kConfigFile), files_.path(kConfigFile)).checked();
 }
 
-Decoder Checkpoint::model() const {
-  const DecoderConfig config = this->config();
+Transformer Checkpoint::model() const {
+  const TransformerConfig config = this->config();
   const std::string path = files_.path(kWeightsFile);
   const TensorFile file(files_.bytes(kWeightsFile), path);
   check_shape(file.at("embedding.weight"), path, {config.vocab_size, config.hidden_size});
   check_size(kLoad, files_.path(kConfigFile), config, file);
-  Decoder model = Decoder::with_zeros(config);
+  Transformer model = Transformer::with_zeros(config);
   const NamedWeights weights = model.weights();
   for (const auto& [name, weight] : weights) read_into(file, path, name, weight->shape(), weight->value());
+  const auto stored_name = [&](const NamedWeight& each) { return name_in(file, each.name); };
   for (const StoredTensor& tensor : file.tensors())
-    PHASOR_CHECK(std::ranges::count(weights, tensor.name, &NamedWeight::name) == 1, kLoad, path, ": has ", tensor.name,
+    PHASOR_CHECK(std::ranges::count(weights, tensor.name, stored_name) == 1, kLoad, path, ": has ", tensor.name,
                  ", expected only weights of the model that ", kConfigFile, " describes");
   return model;
 }
@@ -110,7 +120,7 @@ void Checkpoint::restore_optimizer(AdamW& optimizer) const {
   optimizer.restore(training_state().steps_done, std::move(moments));
 }
 
-Decoder load_model(const fs::path& folder) { return Checkpoint(folder).model(); }
+Transformer load_model(const fs::path& folder) { return Checkpoint(folder).model(); }
 
 TrainingState load_training_state(const fs::path& folder) { return Checkpoint(folder).training_state(); }
 

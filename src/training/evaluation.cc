@@ -68,7 +68,7 @@ struct Answers {
       : losses(static_cast<std::size_t>(tokens)), right(static_cast<std::size_t>(tokens)) {}
 };
 
-void answer(const Decoder& model, const Batch& batch, Answers& answers, Workspace& workspace) {
+void answer(const Transformer& model, const Batch& batch, Answers& answers, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
   const std::int64_t rows = batch.tokens.shape()[0], length = batch.tokens.shape()[1];
   const std::int64_t vocabulary = model.config().vocab_size;
@@ -88,7 +88,7 @@ void answer(const Decoder& model, const Batch& batch, Answers& answers, Workspac
 
 }  // namespace
 
-Evaluation evaluate(const Decoder& model, const Dataset& dataset, const EvaluationSettings& settings,
+Evaluation evaluate(const Transformer& model, const Dataset& dataset, const EvaluationSettings& settings,
                     Workspace& workspace) {
   constexpr const char* kName = "evaluate";
   PHASOR_CHECK(settings.length >= 1, kName, "length: ", settings.length, ", expected 1 or more");

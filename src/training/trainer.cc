@@ -34,7 +34,7 @@ void check_finite(const char* what, double value, std::int64_t step) {
 
 }  // namespace
 
-Trainer::Trainer(Decoder& model, const Dataset& dataset, TrainingState state)
+Trainer::Trainer(Transformer& model, const Dataset& dataset, TrainingState state)
     : model_(model),
       dataset_(dataset),
       state_(checked(std::move(state))),
@@ -44,7 +44,7 @@ Trainer::Trainer(Decoder& model, const Dataset& dataset, TrainingState state)
   model_.clear_gradients();
 }
 
-Trainer::Trainer(Decoder& model, const Dataset& dataset, const Checkpoint& checkpoint)
+Trainer::Trainer(Transformer& model, const Dataset& dataset, const Checkpoint& checkpoint)
     : Trainer(model, dataset, checkpoint.training_state()) {
   checkpoint.restore_optimizer(optimizer_);
 }

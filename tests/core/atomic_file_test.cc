@@ -1,4 +1,4 @@
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

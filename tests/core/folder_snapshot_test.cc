@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 

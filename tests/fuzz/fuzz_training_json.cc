@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "phasor/models/decoder_json.h"
+#include "phasor/models/transformer_json.h"
 #include "phasor/training/settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -14,9 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
     if (data[0] == 'c') {
-      const phasor::DecoderConfig config = phasor::decoder_from_json(text, "fuzz").checked();
-      const std::string json = phasor::decoder_to_json(config);
-      if (phasor::decoder_to_json(phasor::decoder_from_json(json, "again").checked()) != json) std::abort();
+      const phasor::TransformerConfig config = phasor::transformer_from_json(text, "fuzz").checked();
+      const std::string json = phasor::transformer_to_json(config);
+      if (phasor::transformer_to_json(phasor::transformer_from_json(json, "again").checked()) != json) std::abort();
     } else {
       const phasor::TrainingState state = phasor::training_from_json(text, "fuzz");
       const phasor::TrainSettings& settings = state.settings;

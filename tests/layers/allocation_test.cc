@@ -108,11 +108,9 @@ template <class Layer>
 class Stack {
  public:
   explicit Stack(const Encoding& encoding) {
-    std::vector<Tensor<float, 2>> values;
     const EncodingConfig config = encoding.defaults(kShape);
-    for (Parameter& parameter : parameters(config, kShape)) values.push_back(std::move(parameter.value));
     const Tensor<std::int64_t, 3> positions = consecutive_positions(kTokens);
-    plan_ = lower(config, values, {.queries = positions.view(), .shape = kShape});
+    plan_ = lower(config, parameters(config, kShape), {.queries = positions.view(), .shape = kShape});
   }
 
   void step() {

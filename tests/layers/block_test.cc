@@ -34,7 +34,7 @@ void check(const BlockConfig& config, StreamsCase c) {
                  if constexpr (Layer::kGaussian) {
                    return reference::w2_block(weights, call, x);
                  } else {
-                   return reference::StreamRows{reference::block(weights, call, x.mean), Matrix(0, 0)};
+                   return reference::StreamRows{reference::block(weights, call, x.mu), Matrix(0, 0)};
                  }
                })
       .run(terms);
@@ -115,7 +115,7 @@ struct Stack {
   // All results as one list.
   Values step(const StreamTensors& x, const StreamTensors& grad_y, const PositionPlan& plan,
               const AttentionOptions& options) {
-    const Shape<3>& shape = x.mean.shape();
+    const Shape<3>& shape = x.mu.shape();
     constexpr bool kTwo = Layer::kGaussian;
     StreamTensors middle(shape, kTwo), y(shape, kTwo), grad_middle(shape, kTwo), grad_x(shape, kTwo);
     PlanGradient grad_plan;

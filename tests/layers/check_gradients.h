@@ -136,17 +136,14 @@ class LayerWeights {
 // `queries` is larger.
 inline PositionPlan plan_of(const EncodingConfig& config, const ModelShape& shape, std::int64_t queries,
                             std::int64_t keys) {
-  std::vector<Tensor<float, 2>> values;
-  for (Parameter& parameter : parameters(config, shape, 5)) {
-    if (config.name() != "alibi")
-      Philox(6).fill_normal({parameter.value.data(), static_cast<std::size_t>(parameter.value.size())});
-    values.push_back(std::move(parameter.value));
-  }
+  std::vector<Weight> weights = parameters(config, shape, 5);
+  for (Weight& weight : weights)
+    if (config.name() != "alibi") Philox(6).fill_normal(weight.value());
   const Tensor<std::int64_t, 3> all = consecutive_positions(keys);
   const Tensor<std::int64_t, 3> new_ones = consecutive_positions(queries, std::max<std::int64_t>(0, keys - queries));
   Placement placement{.queries = new_ones.view(), .shape = shape};
   if (queries != keys) placement.keys = all.view();
-  return lower(config, values, placement);
+  return lower(config, weights, placement);
 }
 
 inline PositionPlan default_plan(std::string_view name, const ModelShape& shape, std::int64_t queries,

@@ -13,7 +13,7 @@
 
 #include "phasor/core/parallel.h"
 #include "phasor/core/random.h"
-#include "phasor/layers/weight.h"
+#include "phasor/layers/initial_values.h"
 #include "phasor/layers/workspace.h"
 #include "reference/layers.h"
 #include "support/every_target.h"

@@ -24,25 +24,22 @@ BlockConfig config_of(bool gaussian) {
 struct Reader {
   EncodingConfig encoding;
   PositionPlan plan(std::int64_t first, std::int64_t count) const {
-    std::vector<Tensor<float, 2>> values;
-    for (Parameter& parameter : parameters(encoding, kGroupedShape, 5)) {
-      Philox(6).fill_normal({parameter.value.data(), static_cast<std::size_t>(parameter.value.size())});
-      values.push_back(std::move(parameter.value));
-    }
+    std::vector<Weight> weights = parameters(encoding, kGroupedShape, 5);
+    for (Weight& weight : weights) Philox(6).fill_normal(weight.value());
     const Tensor<std::int64_t, 3> all = consecutive_positions(first + count),
                                   new_ones = consecutive_positions(count, first);
-    return lower(encoding, values, {.queries = new_ones.view(), .keys = all.view(), .shape = kGroupedShape});
+    return lower(encoding, weights, {.queries = new_ones.view(), .keys = all.view(), .shape = kGroupedShape});
   }
 };
 
 StreamTensors part(const StreamTensors& x, std::int64_t first, std::int64_t count) {
-  const bool gaussian = x.log_variance.size() > 0;
+  const bool gaussian = x.log_sigma.size() > 0;
   StreamTensors result({kBatch, count, kChannels}, gaussian);
   for (std::int64_t b = 0; b < kBatch; b++)
     for (std::int64_t t = 0; t < count; t++)
       for (std::int64_t c = 0; c < kChannels; c++) {
-        result.mean(b, t, c) = x.mean(b, first + t, c);
-        if (gaussian) result.log_variance(b, t, c) = x.log_variance(b, first + t, c);
+        result.mu(b, t, c) = x.mu(b, first + t, c);
+        if (gaussian) result.log_sigma(b, t, c) = x.log_sigma(b, first + t, c);
       }
   return result;
 }
@@ -167,15 +164,15 @@ TYPED_TEST(Decoding, SequencesOfDifferentLengths) {
     plan.score_scale = rope_score_scale(rope, 6);
     const StreamTensors expected_long = part(y, 9 + step, 1), expected_short = part(y, 5 + step, 1);
     for (std::int64_t c = 0; c < kChannels; c++) {
-      x.mean(0, 0, c) = long_one.mean(0, 0, c), x.mean(1, 0, c) = short_one.mean(1, 0, c);
+      x.mu(0, 0, c) = long_one.mu(0, 0, c), x.mu(1, 0, c) = short_one.mu(1, 0, c);
       if (!TypeParam::kGaussian) continue;
-      x.log_variance(0, 0, c) = long_one.log_variance(0, 0, c);
-      x.log_variance(1, 0, c) = short_one.log_variance(1, 0, c);
+      x.log_sigma(0, 0, c) = long_one.log_sigma(0, 0, c);
+      x.log_sigma(1, 0, c) = short_one.log_sigma(1, 0, c);
     }
     this->block_.decode(std::as_const(x).view(), plan, {}, cache, found.view(), this->workspace_);
     for (std::int64_t c = 0; c < kChannels; c++) {
-      EXPECT_NEAR(found.mean(0, 0, c), expected_long.mean(0, 0, c), 4e-5);
-      EXPECT_NEAR(found.mean(1, 0, c), expected_short.mean(1, 0, c), 4e-5);
+      EXPECT_NEAR(found.mu(0, 0, c), expected_long.mu(0, 0, c), 4e-5);
+      EXPECT_NEAR(found.mu(1, 0, c), expected_short.mu(1, 0, c), 4e-5);
     }
   }
   EXPECT_EQ(cache.lengths()[0], 15);

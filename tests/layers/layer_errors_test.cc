@@ -18,8 +18,8 @@ struct Layers {
   Tensor<float, 3> wrong{{2, 7, 23}}, shorter{{2, 6, 24}};
   PositionPlan plan;
 
-  ConstStreams one() const { return {.mean = x.mean.view()}; }
-  Streams one_y() { return {.mean = y.mean.view()}; }
+  ConstStreams one() const { return {.mu = x.mu.view()}; }
+  Streams one_y() { return {.mu = y.mu.view()}; }
   ConstStreams two() const { return x.view(); }
 };
 
@@ -56,41 +56,40 @@ TEST(LayerErrors, Configs) {
 
 TEST(LayerErrors, Shapes) {
   Layers l;
-  const auto y = l.y.mean.view();
+  const auto y = l.y.mu.view();
   EXPECT_ERROR(l.dot.forward({.query = l.wrong.view()}, l.plan, {}, y, nullptr, l.workspace), "[AttentionLayer]",
                "query: [2, 7, 23]", "[B, T, 24]");
-  EXPECT_ERROR(l.dot.forward({.query = l.x.mean.view(), .key = l.wrong.view()}, l.plan, {}, y, nullptr, l.workspace),
+  EXPECT_ERROR(l.dot.forward({.query = l.x.mu.view(), .key = l.wrong.view()}, l.plan, {}, y, nullptr, l.workspace),
                "[AttentionLayer]", "key: [2, 7, 23]", "[2, S, 24]");
-  EXPECT_ERROR(
-      l.dot.forward({.query = l.x.mean.view(), .value = l.shorter.view()}, l.plan, {}, y, nullptr, l.workspace),
-      "[AttentionLayer]", "value: [2, 6, 24]", "[2, 7, 24]");
-  EXPECT_ERROR(l.dot.forward({.query = l.x.mean.view()}, l.plan, {}, l.shorter.view(), nullptr, l.workspace),
+  EXPECT_ERROR(l.dot.forward({.query = l.x.mu.view(), .value = l.shorter.view()}, l.plan, {}, y, nullptr, l.workspace),
+               "[AttentionLayer]", "value: [2, 6, 24]", "[2, 7, 24]");
+  EXPECT_ERROR(l.dot.forward({.query = l.x.mu.view()}, l.plan, {}, l.shorter.view(), nullptr, l.workspace),
                "[AttentionLayer]", "y: [2, 6, 24]", "[2, 7, 24]");
-  const TensorView<const float, 3> apart{l.x.mean.data(), {2, 3, 24}, {120, 24, 1}};
+  const TensorView<const float, 3> apart{l.x.mu.data(), {2, 3, 24}, {120, 24, 1}};
   Tensor<float, 3> three({2, 3, 24});
   EXPECT_ERROR(l.dot.forward({.query = apart}, l.plan, {}, three.view(), nullptr, l.workspace), "[AttentionLayer]",
                "query: strides [120, 24, 1]");
   const Streams good = l.y.view();
-  EXPECT_ERROR(l.w2.forward({l.x.mean.view(), l.shorter.view()}, l.plan, {}, good, nullptr, l.workspace),
-               "[W2AttentionLayer]", "log_variance: [2, 6, 24]", "[2, 7, 24]");
-  EXPECT_ERROR(l.w2.forward(l.one(), l.plan, {}, good, nullptr, l.workspace), "[W2AttentionLayer]", "log_variance");
+  EXPECT_ERROR(l.w2.forward({l.x.mu.view(), l.shorter.view()}, l.plan, {}, good, nullptr, l.workspace),
+               "[W2AttentionLayer]", "log_sigma: [2, 6, 24]", "[2, 7, 24]");
+  EXPECT_ERROR(l.w2.forward(l.one(), l.plan, {}, good, nullptr, l.workspace), "[W2AttentionLayer]", "log_sigma");
   EXPECT_ERROR(l.w2.forward(l.two(), l.plan, {}, {y, l.shorter.view()}, nullptr, l.workspace), "[W2AttentionLayer]",
-               "y.log_variance: [2, 6, 24]");
+               "y.log_sigma: [2, 6, 24]");
   EXPECT_ERROR(l.block.forward(l.two(), l.plan, {}, l.one_y(), nullptr, l.workspace), "[Block]", "x: of two streams");
-  EXPECT_ERROR(l.block.forward({.mean = l.wrong.view()}, l.plan, {}, l.one_y(), nullptr, l.workspace), "[Block]",
+  EXPECT_ERROR(l.block.forward({.mu = l.wrong.view()}, l.plan, {}, l.one_y(), nullptr, l.workspace), "[Block]",
                "x: [2, 7, 23]", "[B, T, 24]");
-  EXPECT_ERROR(l.block.forward(l.one(), l.plan, {}, {.mean = l.shorter.view()}, nullptr, l.workspace), "[Block]",
+  EXPECT_ERROR(l.block.forward(l.one(), l.plan, {}, {.mu = l.shorter.view()}, nullptr, l.workspace), "[Block]",
                "y: [2, 6, 24]");
   EXPECT_ERROR(l.w2_block.forward(l.two(), l.plan, {}, l.one_y(), nullptr, l.workspace), "[W2Block]",
                "y: of one stream", "expected two");
-  EXPECT_ERROR(l.w2_block.forward({l.x.mean.view(), l.shorter.view()}, l.plan, {}, good, nullptr, l.workspace),
-               "[W2Block]", "x.log_variance: [2, 6, 24]");
+  EXPECT_ERROR(l.w2_block.forward({l.x.mu.view(), l.shorter.view()}, l.plan, {}, good, nullptr, l.workspace),
+               "[W2Block]", "x.log_sigma: [2, 6, 24]");
 }
 
 TEST(LayerErrors, OptionsAndPlans) {
   Layers l;
   const auto forward = [&](const PositionPlan& plan, const AttentionOptions& options) {
-    l.dot.forward({.query = l.x.mean.view()}, plan, options, l.y.mean.view(), nullptr, l.workspace);
+    l.dot.forward({.query = l.x.mu.view()}, plan, options, l.y.mu.view(), nullptr, l.workspace);
   };
   const auto w2_forward = [&](const PositionPlan& plan, const AttentionOptions& options) {
     l.w2.forward(l.two(), plan, options, l.y.view(), nullptr, l.workspace);
@@ -122,7 +121,7 @@ TEST(LayerErrors, OptionsAndPlans) {
 TEST(LayerErrors, Backward) {
   Layers l;
   const AttentionLayer::Saved none{};
-  EXPECT_ERROR(l.dot.backward(none, l.x.mean.view(), {}, nullptr, l.workspace), "[AttentionLayer]", "saved: empty");
+  EXPECT_ERROR(l.dot.backward(none, l.x.mu.view(), {}, nullptr, l.workspace), "[AttentionLayer]", "saved: empty");
   EXPECT_ERROR(l.w2.backward({}, l.two(), l.y.view(), nullptr, l.workspace), "[W2AttentionLayer]", "saved: empty");
   EXPECT_ERROR(l.block.backward({}, l.one(), l.one_y(), nullptr, l.workspace), "[Block]", "saved: empty");
   EXPECT_ERROR(l.w2_block.backward({}, l.two(), l.y.view(), nullptr, l.workspace), "[W2Block]", "saved: empty");
@@ -130,19 +129,19 @@ TEST(LayerErrors, Backward) {
   AttentionLayer::Saved saved;
   PositionPlan plan = default_plan("relative", kSmallShape, 7, 7);
   Tensor<float, 3> grad({2, 7, 24});
-  l.dot.forward({.query = l.x.mean.view()}, plan, {}, l.y.mean.view(), &saved, l.workspace);
+  l.dot.forward({.query = l.x.mu.view()}, plan, {}, l.y.mu.view(), &saved, l.workspace);
   EXPECT_ERROR(l.dot.backward(saved, l.shorter.view(), {}, nullptr, l.workspace), "[AttentionLayer]",
                "grad_y: [2, 6, 24]", "[2, 7, 24]");
-  EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {.query = l.shorter.view()}, nullptr, l.workspace),
+  EXPECT_ERROR(l.dot.backward(saved, l.y.mu.view(), {.query = l.shorter.view()}, nullptr, l.workspace),
                "[AttentionLayer]", "grad_query: [2, 6, 24]", "[2, 7, 24]");
-  EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {.key = grad.view()}, nullptr, l.workspace), "[AttentionLayer]",
+  EXPECT_ERROR(l.dot.backward(saved, l.y.mu.view(), {.key = grad.view()}, nullptr, l.workspace), "[AttentionLayer]",
                "grad_key: given without its input");
   PlanGradient other;
   other.bias = Tensor<float, 2>({3, 5});
-  EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {}, &other, l.workspace), "[AttentionLayer]",
+  EXPECT_ERROR(l.dot.backward(saved, l.y.mu.view(), {}, &other, l.workspace), "[AttentionLayer]",
                "grad_plan.bias: [3, 5]", "[3, 13]");
   Tensor<float, 4> grad_mask({1, 1, 7, 7});
-  EXPECT_ERROR(l.dot.backward(saved, l.y.mean.view(), {}, nullptr, l.workspace, grad_mask.view()), "[AttentionLayer]",
+  EXPECT_ERROR(l.dot.backward(saved, l.y.mu.view(), {}, nullptr, l.workspace, grad_mask.view()), "[AttentionLayer]",
                "grad_mask: given without");
 
   W2AttentionLayer::Saved w2_saved;
@@ -160,7 +159,7 @@ TEST(LayerErrors, Backward) {
 std::pair<std::vector<std::int64_t>, std::vector<float>> content(const LayerCache& cache) {
   std::vector<std::int64_t> lengths;
   std::vector<float> rows;
-  for (const AnyKvCache* each : {&cache.mean, cache.spread ? &*cache.spread : nullptr}) {
+  for (const AnyKvCache* each : {&cache.mu, cache.log_sigma ? &*cache.log_sigma : nullptr}) {
     if (each == nullptr) continue;
     const auto& kept = std::get<KvCache<float>>(*each);
     lengths.insert(lengths.end(), kept.lengths().begin(), kept.lengths().end());
@@ -176,7 +175,7 @@ TEST(LayerErrors, DecodeThatFailsChangesNothing) {
   LayerCache cache = l.dot.make_cache({.batch = 2, .capacity = 10});
   LayerCache w2_cache = l.w2.make_cache({.batch = 2, .capacity = 10});
   const auto decode = [&](const PositionPlan& p, const AttentionOptions& options) {
-    l.dot.decode(l.x.mean.view(), p, options, cache, l.y.mean.view(), l.workspace);
+    l.dot.decode(l.x.mu.view(), p, options, cache, l.y.mu.view(), l.workspace);
   };
   const auto w2_decode = [&](const PositionPlan& p, const AttentionOptions& options) {
     l.w2.decode(l.two(), p, options, w2_cache, l.y.view(), l.workspace);
@@ -207,8 +206,8 @@ TEST(LayerErrors, Caches) {
   LayerCache other = l.dot.make_cache({.batch = 3, .capacity = 10});
   const PositionPlan plan = default_plan("rope", kSmallShape, 7, 7);
   const std::vector<std::int64_t> lengths{3, 3};
-  const auto x = std::as_const(l.x).mean.view();
-  const auto y = l.y.mean.view();
+  const auto x = std::as_const(l.x).mu.view();
+  const auto y = l.y.mu.view();
   EXPECT_ERROR(l.dot.decode(x, plan, {}, w2, y, l.workspace), "[AttentionLayer]", "cache: of two streams");
   EXPECT_ERROR(l.w2.decode(l.two(), plan, {}, dot, l.y.view(), l.workspace), "[W2AttentionLayer]",
                "cache: of one stream");

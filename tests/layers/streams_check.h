@@ -10,30 +10,28 @@ namespace phasor {
 
 // Tensors of one or two streams.
 struct StreamTensors {
-  Tensor<float, 3> mean, log_variance;
+  Tensor<float, 3> mu, log_sigma;
 
   StreamTensors() = default;
-  StreamTensors(const Shape<3>& shape, bool gaussian) : mean(shape), log_variance(gaussian ? shape : Shape<3>{}) {}
+  StreamTensors(const Shape<3>& shape, bool gaussian) : mu(shape), log_sigma(gaussian ? shape : Shape<3>{}) {}
 
   static StreamTensors random(const Shape<3>& shape, bool gaussian, std::uint64_t seed) {
     StreamTensors result;
-    result.mean = random_tensor<3>(shape, seed);
-    if (gaussian) result.log_variance = random_tensor<3>(shape, seed + 1000);
+    result.mu = random_tensor<3>(shape, seed);
+    if (gaussian) result.log_sigma = random_tensor<3>(shape, seed + 1000);
     return result;
   }
   static StreamTensors unwritten(const Shape<3>& shape, bool gaussian) {
     StreamTensors result;
-    result.mean = phasor::unwritten<3>(shape);
-    if (gaussian) result.log_variance = phasor::unwritten<3>(shape);
+    result.mu = phasor::unwritten<3>(shape);
+    if (gaussian) result.log_sigma = phasor::unwritten<3>(shape);
     return result;
   }
-  Streams view() { return {mean.view(), log_variance.size() ? log_variance.view() : TensorView<float, 3>()}; }
-  ConstStreams view() const {
-    return {mean.view(), log_variance.size() ? log_variance.view() : TensorView<const float, 3>()};
-  }
+  Streams view() { return {mu.view(), log_sigma.size() ? log_sigma.view() : TensorView<float, 3>()}; }
+  ConstStreams view() const { return {mu.view(), log_sigma.size() ? log_sigma.view() : TensorView<const float, 3>()}; }
   Values values() const {
-    Values result = values_of(mean);
-    result.insert(result.end(), log_variance.begin(), log_variance.end());
+    Values result = values_of(mu);
+    result.insert(result.end(), log_sigma.begin(), log_sigma.end());
     return result;
   }
 };
@@ -42,13 +40,13 @@ inline reference::StreamRows stream_rows(const Values& values, std::int64_t chan
   const std::size_t each = values.size() / (gaussian ? 2 : 1), columns = static_cast<std::size_t>(channels);
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(each);
   reference::StreamRows rows{Matrix(each / columns, columns, Values(values.begin(), middle)), Matrix(0, 0)};
-  if (gaussian) rows.log_variance = Matrix(each / columns, columns, Values(middle, values.end()));
+  if (gaussian) rows.log_sigma = Matrix(each / columns, columns, Values(middle, values.end()));
   return rows;
 }
 
 inline Values joined(const reference::StreamRows& rows) {
-  Values result = rows.mean.values;
-  result.insert(result.end(), rows.log_variance.values.begin(), rows.log_variance.values.end());
+  Values result = rows.mu.values;
+  result.insert(result.end(), rows.log_sigma.values.begin(), rows.log_sigma.values.end());
   return result;
 }
 
@@ -93,7 +91,7 @@ class StreamsCheck {
 
  private:
   Values step() {
-    const Shape<3>& shape = x_.mean.shape();
+    const Shape<3>& shape = x_.mu.shape();
     StreamTensors y = StreamTensors::unwritten(shape, gaussian_), grad_x = StreamTensors::unwritten(shape, gaussian_);
     layer_.forward(std::as_const(x_).view(), case_.plan, case_.options, y.view(), &saved_, workspace_);
     weights_.begin();

@@ -95,10 +95,10 @@ TEST(W2FeedForward, StreamsAreIndependent) {
   StreamTensors x = StreamTensors::random({2, 3, 5}, true, 1), y({2, 3, 5}, true), other({2, 3, 5}, true);
   Workspace workspace;
   layer.forward(x.view(), y.view(), nullptr, workspace);
-  x.mean(0, 0, 0) += 1.0f;
+  x.mu(0, 0, 0) += 1.0f;
   layer.forward(x.view(), other.view(), nullptr, workspace);
-  EXPECT_FALSE(std::ranges::equal(y.mean, other.mean));
-  EXPECT_TRUE(std::ranges::equal(y.log_variance, other.log_variance));
+  EXPECT_FALSE(std::ranges::equal(y.mu, other.mu));
+  EXPECT_TRUE(std::ranges::equal(y.log_sigma, other.log_sigma));
 }
 
 }  // namespace

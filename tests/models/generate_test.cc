@@ -48,7 +48,7 @@ TEST(SampleToken, RefusesWhatCannotBeMeant) {
 }
 
 // What generate writes, by whole forward passes.
-std::vector<std::int32_t> without_cache(const Decoder& model, std::vector<std::int32_t> text, std::int64_t count,
+std::vector<std::int32_t> without_cache(const Transformer& model, std::vector<std::int32_t> text, std::int64_t count,
                                         const Sampling& sampling) {
   Workspace workspace;
   std::vector<std::int32_t> written;
@@ -66,7 +66,7 @@ std::vector<std::int32_t> without_cache(const Decoder& model, std::vector<std::i
 
 TEST(Generate, WithCacheEqualsWithout) {
   for (ModelCase& each : model_cases()) {
-    Decoder model(each.config, 9);
+    Transformer model(each.config, 9);
     for (const NamedWeight& weight : model.weights())
       if (weight.weight->shape().size() == 2)
         for (float& value : weight.weight->value()) value *= 12.0f;
@@ -81,17 +81,18 @@ TEST(Generate, WithCacheEqualsWithout) {
 
 TEST(Generate, DynamicScalingKeepsKeysUnrotated) {
   const RopeConfig dynamic{.head_dim = 6, .scaling = {.type = "dynamic", .factor = 2.0}, .max_position_embeddings = 8};
-  const Decoder model(small_config(dynamic, Score::dot), 1);
+  const Transformer model(small_config(dynamic, Score::dot), 1);
   EXPECT_EQ(model.suitable_keys(8), CachedKeys::rotated);
   EXPECT_EQ(model.suitable_keys(20), CachedKeys::unrotated);
-  EXPECT_EQ(Decoder(small_config(RopeConfig{.head_dim = 6}, Score::dot), 1).suitable_keys(1000), CachedKeys::rotated);
+  EXPECT_EQ(Transformer(small_config(RopeConfig{.head_dim = 6}, Score::dot), 1).suitable_keys(1000),
+            CachedKeys::rotated);
   const std::vector<std::int32_t> prompt{3, 1, 4};
   Workspace workspace;
   EXPECT_EQ(generate(model, prompt, {.new_tokens = 20}, workspace), without_cache(model, prompt, 20, {}));
 }
 
 TEST(Generate, StopsWhenTold) {
-  const Decoder model(small_config(NoneConfig{}, Score::dot), 1);
+  const Transformer model(small_config(NoneConfig{}, Score::dot), 1);
   const std::vector<std::int32_t> prompt{1};
   Workspace workspace;
   const std::vector<std::int32_t> all = generate(model, prompt, {.new_tokens = 6}, workspace);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "phasor/core/random.h"
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/position/alibi.h"
 #include "phasor/position/learned.h"
 #include "phasor/position/relative.h"
@@ -17,10 +17,10 @@ namespace phasor {
 
 struct ModelCase {
   std::string name;
-  DecoderConfig config;
+  TransformerConfig config;
 };
 
-inline DecoderConfig small_config(const EncodingConfig& encoding, Score score) {
+inline TransformerConfig small_config(const EncodingConfig& encoding, Score score) {
   return {.vocab_size = 29,
           .hidden_size = 24,
           .num_hidden_layers = 2,
@@ -33,8 +33,30 @@ inline DecoderConfig small_config(const EncodingConfig& encoding, Score score) {
           .encoding = encoding};
 }
 
+// Layer 0 has the encoding of the model, layer 1 another one.
+inline TransformerConfig two_encodings(const EncodingConfig& encoding, const EncodingConfig& second, Score score) {
+  TransformerConfig config = small_config(encoding, score);
+  config.layer_encodings = {{.layers = {1}, .encoding = second}};
+  return config;
+}
+
+// Three layers: the first and the last share the second encoding.
+inline TransformerConfig shared_encoding(const EncodingConfig& encoding, const EncodingConfig& second, Score score) {
+  TransformerConfig config = small_config(encoding, score);
+  config.num_hidden_layers = 3;
+  config.layer_encodings = {{.layers = {0, 2}, .encoding = second}};
+  return config;
+}
+
 inline std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> cases;
+  const EncodingConfig global = RopeConfig{.head_dim = 6, .theta = 1e6}, local = RopeConfig{.head_dim = 6};
+  const EncodingConfig t5 = T5Config{.bidirectional = false}, learned = LearnedConfig{.max_length = 32};
+  cases.push_back({"rope_and_none", two_encodings(local, NoneConfig{}, Score::dot)});
+  cases.push_back({"global_and_local_rope_w2", two_encodings(global, local, Score::w2)});
+  cases.push_back({"learned_and_rope", two_encodings(learned, local, Score::dot)});
+  cases.push_back({"t5_and_relative", two_encodings(t5, RelativeConfig{.max_distance = 5}, Score::dot)});
+  cases.push_back({"alibi_and_shared_t5", shared_encoding(AlibiConfig{.causal = true}, t5, Score::dot)});
   const ModelShape shape = small_config(NoneConfig{}, Score::dot).shape();
   for (const Score score : {Score::dot, Score::w2})
     for (const Encoding& row : encodings())

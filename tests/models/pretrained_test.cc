@@ -66,13 +66,13 @@ std::string stored_name(std::string name) {
 class Pretrained : public testing::TestWithParam<const char*> {};
 
 TEST_P(Pretrained, LogitsAndGradientsAreThoseOfTransformers) {
-  Decoder model = Decoder::from_pretrained(kFolder / GetParam());
+  Transformer model = Transformer::from_pretrained(kFolder / GetParam());
   const TensorFile expected(kFolder / GetParam() / "expected.safetensors");
   const Tensor<std::int32_t, 2> input = tokens(expected, "tokens");
   const std::int64_t rows = input.size(), vocabulary = model.config().vocab_size;
   Tensor<float, 3> logits({input.shape()[0], input.shape()[1], vocabulary}), gradient(logits.shape());
   Workspace workspace;
-  Decoder::Saved saved;
+  Transformer::Saved saved;
   model.forward(input.view(), logits.view(), &saved, workspace);
   expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"), 1e-5);
 
@@ -91,7 +91,7 @@ TEST_P(Pretrained, LogitsAndGradientsAreThoseOfTransformers) {
 }
 
 TEST_P(Pretrained, WritesTheSameText) {
-  const Decoder model = Decoder::from_pretrained(kFolder / GetParam());
+  const Transformer model = Transformer::from_pretrained(kFolder / GetParam());
   const TensorFile expected(kFolder / GetParam() / "expected.safetensors");
   const Tensor<std::int32_t, 2> prompt = tokens(expected, "tokens"), written = tokens(expected, "generated");
   Workspace workspace;
@@ -102,7 +102,7 @@ TEST_P(Pretrained, WritesTheSameText) {
 
 // ---- the same models stored otherwise ----
 
-Tensor<float, 3> logits_of(const Decoder& model, const TensorFile& expected) {
+Tensor<float, 3> logits_of(const Transformer& model, const TensorFile& expected) {
   const Tensor<std::int32_t, 2> input = tokens(expected, "tokens");
   Tensor<float, 3> logits({input.shape()[0], input.shape()[1], model.config().vocab_size});
   Workspace workspace;
@@ -136,7 +136,7 @@ template <class T>
 void expect_rounded_model(const char* name, double unit) {
   TemporaryFolder folder;
   store_as<T>(kFolder / name, folder.path(), [](const std::string& each) { return each; });
-  Decoder model = Decoder::from_pretrained(folder.path()), exact = Decoder::from_pretrained(kFolder / name);
+  Transformer model = Transformer::from_pretrained(folder.path()), exact = Transformer::from_pretrained(kFolder / name);
   const NamedWeights found = model.weights(), whole = exact.weights();
   for (std::size_t w = 0; w < found.size(); w++)
     for (std::size_t i = 0; i < found[w].weight->value().size(); i++)
@@ -160,7 +160,7 @@ TEST(Tied, TheTableMayBeStoredAsTheHead) {
   const TensorFolder stored(folder.path());
   ASSERT_EQ(stored.find("model.embed_tokens.weight"), nullptr);
   const TensorFile expected(kFolder / "qwen3/expected.safetensors");
-  const Tensor<float, 3> logits = logits_of(Decoder::from_pretrained(folder.path()), expected);
+  const Tensor<float, 3> logits = logits_of(Transformer::from_pretrained(folder.path()), expected);
   expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"), 1e-5);
 }
 
@@ -189,37 +189,38 @@ class Broken : public testing::Test {
 
 TEST_F(Broken, WrongShape) {
   edit("\"intermediate_size\": 48", "\"intermediate_size\": 56");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "gate_proj.weight is [48, 32]", "expected [56, 32]");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "gate_proj.weight is [48, 32]", "expected [56, 32]");
 }
 TEST_F(Broken, MissingKey) {
   edit("\"vocab_size\"", "\"other_size\"");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "config.json: vocab_size is missing", "expected an integer");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: vocab_size: missing", "expected it");
 }
 TEST_F(Broken, OtherArchitecture) {
   edit("\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "model_type is \"gpt2\"", "expected llama or qwen3");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "model_type is \"gpt2\"", "expected llama or qwen3");
 }
 // Memory is not asked for before the files are looked at.
 TEST_F(Broken, SizesThatNobodyHas) {
   edit("\"vocab_size\": 61", "\"vocab_size\": 1000000000000");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "vocab_size: 1000000000000", "expected 1 to 2147483647");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "vocab_size: 1000000000000", "expected 1 to 2147483647");
   edit("\"vocab_size\": 1000000000000", "\"vocab_size\": 2000000000");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "embed_tokens.weight is [61, 32]", "expected [2000000000, 32]");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "embed_tokens.weight is [61, 32]", "expected [2000000000, 32]");
   edit("\"vocab_size\": 2000000000", "\"vocab_size\": 61");
   edit("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 60000");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "config.json: a model of 4608", "expected one of the 19616");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: a model of 4608", "expected one of the 19616");
 }
 TEST_F(Broken, LayersThatAreNotThere) {
   edit("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "model.layers.2.");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "model.layers.2.");
 }
 TEST_F(Broken, TensorsThatHaveNoPlace) {
   edit("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "has a tensor model.layers.1.", "which this architecture does not");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "has a tensor model.layers.1.",
+               "which this architecture does not");
 }
 TEST_F(Broken, NoWeights) {
   fs::remove(folder_ / "model.safetensors");
-  EXPECT_ERROR(Decoder::from_pretrained(folder_), "model.safetensors");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "model.safetensors");
 }
 
 }  // namespace

@@ -19,18 +19,6 @@ namespace {
 
 constexpr ModelShape kShape{.heads = 3, .head_dim = 8, .model_dim = 24, .max_length = 50};
 
-std::vector<Tensor<float, 2>> values_of(const std::vector<Parameter>& parameters) {
-  std::vector<Tensor<float, 2>> values;
-  for (const Parameter& parameter : parameters) values.push_back(parameter.value);
-  return values;
-}
-
-std::vector<Tensor<float, 2>> zeros_like(const std::vector<Tensor<float, 2>>& values) {
-  std::vector<Tensor<float, 2>> zeros;
-  for (const auto& value : values) zeros.emplace_back(value.shape());
-  return zeros;
-}
-
 // Two sequences at different places: [1, 2, T].
 Tensor<std::int64_t, 3> two_sequences(std::int64_t tokens) {
   Tensor<std::int64_t, 3> positions({1, 2, tokens});
@@ -42,7 +30,7 @@ Tensor<std::int64_t, 3> two_sequences(std::int64_t tokens) {
 }
 
 PositionPlan lower_alone(const EncodingConfig& config, const Placement& placement) {
-  return lower(config, values_of(parameters(config, placement.shape)), placement);
+  return lower(config, parameters(config, placement.shape), placement);
 }
 
 // All encodings with something to learn, in each of their forms.
@@ -76,6 +64,29 @@ TEST(Encodings, EveryRowIsWhole) {
   EXPECT_ERROR(encoding("ropee"), "\"ropee\"", "none, learned");
 }
 
+// An encoding that says it learns has weights, and the others have none.
+TEST(Encodings, SayWhetherTheyLearn) {
+  std::vector<EncodingConfig> configs = learning_configs();
+  for (const Encoding& row : encodings()) configs.push_back(row.defaults(kShape));
+  for (const EncodingConfig& config : configs)
+    EXPECT_EQ(learns(config), !parameters(config, kShape).empty()) << describe(config);
+}
+
+// The longest sequence can be placed, and one more token cannot.
+TEST(Encodings, SayHowFarTheyReach) {
+  for (const Encoding& row : encodings()) {
+    const EncodingConfig config = row.defaults(kShape);
+    const std::optional<std::int64_t> most = longest(config);
+    EXPECT_EQ(most.has_value(), row.name == "learned") << row.name;
+    const Tensor<std::int64_t, 3> all = consecutive_positions(most.value_or(1000));
+    lower_alone(config, {.queries = all.view(), .shape = kShape});
+    if (!most) continue;
+    EXPECT_EQ(*most, kShape.max_length);
+    const Tensor<std::int64_t, 3> more = consecutive_positions(*most + 1);
+    EXPECT_ERROR(lower_alone(config, {.queries = more.view(), .shape = kShape}), "position: 50");
+  }
+}
+
 TEST(Encodings, EmptySequencesAreLegal) {
   const Tensor<std::int64_t, 3> none = consecutive_positions(0);
   for (const Encoding& row : encodings()) lower_alone(row.defaults(kShape), {.queries = none.view(), .shape = kShape});
@@ -105,26 +116,25 @@ TEST(Encodings, GradientsEqualCentralDifferences) {
   for (const EncodingConfig& config : learning_configs()) {
     SCOPED_TRACE(describe(config));
     const Placement placement{.queries = queries.view(), .keys = keys.view(), .shape = kShape};
-    std::vector<Tensor<float, 2>> values = values_of(parameters(config, kShape, 3));
-    for (auto& value : values) Philox(4).fill_normal(value);
-    const PlanGradient g = random_gradient(lower(config, values, placement));
-    std::vector<Tensor<float, 2>> gradients = zeros_like(values);
-    lower_backward(config, values, placement, g, gradients);
+    std::vector<Weight> weights = parameters(config, kShape, 3);
+    for (Weight& weight : weights) Philox(4).fill_normal(weight.value());
+    const PlanGradient g = random_gradient(lower(config, weights, placement));
+    lower_backward(config, weights, placement, g);
 
-    ASSERT_FALSE(values.empty());
+    ASSERT_FALSE(weights.empty());
     double largest = 0;
-    for (std::size_t p = 0; p < values.size(); p++)
-      for (std::int64_t i = 0; i < values[p].size(); i++) {
-        float& value = values[p].data()[i];
+    for (Weight& weight : weights)
+      for (std::size_t i = 0; i < weight.value().size(); i++) {
+        float& value = weight.value()[i];
         const float original = value, step = 0.5f;  // the plan is linear in its parameters: a large step is exact
         value = original + step;
-        const double above = loss(lower(config, values, placement), g);
+        const double above = loss(lower(config, weights, placement), g);
         value = original - step;
-        const double below = loss(lower(config, values, placement), g);
+        const double below = loss(lower(config, weights, placement), g);
         value = original;
         const double expected = above - below;
         largest = std::max(largest, std::fabs(expected));
-        ASSERT_NEAR(gradients[p].data()[i], expected, 2e-5 * (1.0 + std::fabs(expected))) << "parameter " << i;
+        ASSERT_NEAR(weight.gradient()[i], expected, 2e-5 * (1.0 + std::fabs(expected))) << "parameter " << i;
       }
     EXPECT_GT(largest, 0.1);
   }
@@ -134,24 +144,24 @@ TEST(Encodings, GradientsAreAddedTo) {
   const Tensor<std::int64_t, 3> positions = two_sequences(5);
   const EncodingConfig config = LearnedConfig{.max_length = 50};
   const Placement placement{.queries = positions.view(), .shape = kShape};
-  const std::vector<Tensor<float, 2>> values = values_of(parameters(config, kShape));
-  const PlanGradient g = random_gradient(lower(config, values, placement));
-  std::vector<Tensor<float, 2>> once = zeros_like(values), twice = zeros_like(values);
-  lower_backward(config, values, placement, g, once);
-  for (int i = 0; i < 2; i++) lower_backward(config, values, placement, g, twice);
-  for (std::int64_t i = 0; i < once[0].size(); i++) EXPECT_EQ(twice[0].data()[i], 2 * once[0].data()[i]);
+  std::vector<Weight> once = parameters(config, kShape), twice = once;
+  const PlanGradient g = random_gradient(lower(config, once, placement));
+  lower_backward(config, once, placement, g);
+  for (int i = 0; i < 2; i++) lower_backward(config, twice, placement, g);
+  for (std::size_t i = 0; i < once[0].gradient().size(); i++)
+    EXPECT_EQ(twice[0].gradient()[i], 2 * once[0].gradient()[i]);
 }
 
 // ---- add ----
 
 TEST(Learned, AddsItsRows) {
   const EncodingConfig config = LearnedConfig{.max_length = 50};
-  const std::vector<Tensor<float, 2>> values = values_of(parameters(config, kShape, 9));
+  const std::vector<Weight> weights = parameters(config, kShape, 9);
   const Tensor<std::int64_t, 3> positions = two_sequences(17);
-  const PositionPlan plan = lower(config, values, {.queries = positions.view(), .shape = kShape});
+  const PositionPlan plan = lower(config, weights, {.queries = positions.view(), .shape = kShape});
   ASSERT_EQ(plan.add->shape(), (Shape<3>{2, 17, 24}));
-  EXPECT_EQ((*plan.add)(1, 3, 5), values[0](13, 5));
-  EXPECT_NE(values[0](13, 5), 0.0f);
+  EXPECT_EQ((*plan.add)(1, 3, 5), weights[0].matrix()(13, 5));
+  EXPECT_NE(weights[0].matrix()(13, 5), 0.0f);
 }
 
 TEST(Learned, PositionPastTheTableNamesBothNumbers) {
@@ -285,22 +295,23 @@ TEST(T5, TablesEndWhereNothingChanges) {
   const Placement placement{.queries = query.view(), .keys = keys.view(), .shape = kShape};
   for (const bool bidirectional : {true, false}) {
     const EncodingConfig config = T5Config{.bidirectional = bidirectional};
-    std::vector<Tensor<float, 2>> values = values_of(parameters(config, kShape));
-    Philox(1).fill_normal(values[0]);
-    const PositionPlan plan = lower(config, values, placement);
+    std::vector<Weight> weights = parameters(config, kShape);
+    Philox(1).fill_normal(weights[0].value());
+    const PositionPlan plan = lower(config, weights, placement);
     EXPECT_EQ(plan.bias->table.shape()[1], 129);
     for (const std::int64_t distance : {0, -1, -90, -127, -128, -129, -999'999})
-      EXPECT_EQ(bias_at(*plan.bias, 2, distance), values[0](t5_bucket(distance, {.bidirectional = bidirectional}), 2));
+      EXPECT_EQ(bias_at(*plan.bias, 2, distance),
+                weights[0].matrix()(t5_bucket(distance, {.bidirectional = bidirectional}), 2));
   }
 }
 
 TEST(Relative, ClampsAtItsEnds) {
   const EncodingConfig config = RelativeConfig{.max_distance = 2};
-  std::vector<Tensor<float, 2>> values = values_of(parameters(config, kShape));
-  ASSERT_EQ(values[0].shape(), (Shape<2>{3, 5}));
-  for (std::int64_t i = 0; i < 15; i++) values[0].data()[i] = static_cast<float>(i);
+  std::vector<Weight> weights = parameters(config, kShape);
+  ASSERT_EQ(weights[0].matrix().shape, (Shape<2>{3, 5}));
+  std::iota(weights[0].value().begin(), weights[0].value().end(), 0.0f);
   const Tensor<std::int64_t, 3> positions = consecutive_positions(9);
-  const PositionPlan plan = lower(config, values, {.queries = positions.view(), .shape = kShape});
+  const PositionPlan plan = lower(config, weights, {.queries = positions.view(), .shape = kShape});
   EXPECT_EQ(bias_at(*plan.bias, 1, -8), 5.0f);
   EXPECT_EQ(bias_at(*plan.bias, 1, -1), 6.0f);
   EXPECT_EQ(bias_at(*plan.bias, 1, 0), 7.0f);
@@ -328,23 +339,22 @@ TEST(Encodings, RefuseWhatDoesNotFit) {
   const Tensor<std::int64_t, 3> positions = consecutive_positions(4), axes({2, 1, 4});
   const Placement placement{.queries = positions.view(), .shape = kShape};
   EXPECT_ERROR(lower(T5Config{}, {}, placement), "t5", "0 parameters", "expected 1");
-  const std::vector<Tensor<float, 2>> wrong{Tensor<float, 2>({32, 4})};
+  const std::vector<Weight> wrong{Weight("buckets", {32, 4})};
   EXPECT_ERROR(lower(T5Config{}, wrong, placement), "[32, 4]", "expected [32, 3]");
   EXPECT_ERROR(lower_alone(AlibiConfig{}, {.queries = axes.view(), .shape = kShape}), "2 axes", "expected 1");
   EXPECT_ERROR(lower_alone(RopeConfig{.head_dim = 16}, placement), "head_dim: 16", "the model's 8");
   EXPECT_ERROR(lower_alone(RopeConfig{.head_dim = 4}, placement), "head_dim: 4", "the model's 8");
-  const std::vector<Tensor<float, 2>> table = values_of(parameters(T5Config{}, kShape));
-  std::vector<Tensor<float, 2>> gradients = zeros_like(table), none;
-  EXPECT_ERROR(lower_backward(T5Config{}, table, placement, {}, gradients), "gradient.bias is missing", "[3, 7]");
-  EXPECT_ERROR(lower_backward(T5Config{}, table, placement, {}, none), "0 tensors", "expected 1");
+  std::vector<Weight> table = parameters(T5Config{}, kShape);
+  EXPECT_ERROR(lower_backward(T5Config{}, table, placement, {}), "gradient.bias is missing", "[3, 7]");
   // Parameters that are not the encoding's own are refused before anything is written.
   PlanGradient g;
   g.bias.emplace(Shape<2>{3, 7});
   g.add.emplace(Shape<3>{1, 4, 24});
-  std::vector<Tensor<float, 2>> small{Tensor<float, 2>({1, 1})}, small_gradients = zeros_like(small);
+  std::vector<Weight> small{Weight("table", {1, 1})};
   for (const EncodingConfig& config : learning_configs()) {
-    EXPECT_ERROR(lower_backward(config, small, placement, g, small_gradients), "[1, 1]", "expected [");
-    EXPECT_ERROR(lower_backward(config, {}, placement, g, {}), "0 parameters");
+    EXPECT_ERROR(lower_backward(config, small, placement, g), "[1, 1]", "expected [");
+    EXPECT_EQ(small[0].gradient()[0], 0.0f);
+    EXPECT_ERROR(lower_backward(config, {}, placement, g), "0 parameters");
   }
   EXPECT_ERROR(EncodingConfig(AlibiConfig{}).as<T5Config>(), "alibi", "expected t5");
 }

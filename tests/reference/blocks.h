@@ -16,7 +16,7 @@ using WeightValues = std::map<std::string, Values>;
 
 // [B * T, C] for each stream; the second has no rows where there is one stream.
 struct StreamRows {
-  Matrix mean{0, 0}, log_variance{0, 0};
+  Matrix mu{0, 0}, log_sigma{0, 0};
 };
 
 // A layer's sizes, and all of a call but q, k and v.
@@ -108,12 +108,12 @@ inline W2LayerResult w2_attention_layer(const WeightValues& weights, const std::
     return to_heads(project(weights, prefix + name, rows), call.attention.batch(), count);
   };
   const std::int64_t h = call.heads.heads, g = call.heads.key_heads;
-  W2Problem<double> w{call.attention, heads("q_log_sigma", x.log_variance, h), heads("k_log_sigma", x.log_variance, g),
-                      heads("v_log_sigma", x.log_variance, g), weights.at(prefix + "tau")[0]};
+  W2Problem<double> w{call.attention, heads("q_log_sigma", x.log_sigma, h), heads("k_log_sigma", x.log_sigma, g),
+                      heads("v_log_sigma", x.log_sigma, g), weights.at(prefix + "tau")[0]};
   w.means.scale = 1;
-  w.means.q = heads("q_mu", x.mean, h);
-  w.means.k = heads("k_mu", x.mean, g);
-  w.means.v = heads("v_mu", x.mean, g);
+  w.means.q = heads("q_mu", x.mu, h);
+  w.means.k = heads("k_mu", x.mu, g);
+  w.means.v = heads("v_mu", x.mu, g);
   const W2Result<double> result = w2_forward(w);
   return {{project(weights, prefix + "o_mu", to_rows(result.mu.out)),
            project(weights, prefix + "o_log_sigma", to_rows(result.log_sigma))},
@@ -143,12 +143,11 @@ inline Matrix block(const WeightValues& weights, const LayerCall& call, const Ma
 }
 
 inline StreamRows w2_block(const WeightValues& weights, const LayerCall& call, const StreamRows& x) {
-  const StreamRows normed{norm_rows(weights, "attention_norm_mu", call, x.mean),
-                          norm_rows(weights, "attention_norm_log_sigma", call, x.log_variance)};
+  const StreamRows normed{norm_rows(weights, "attention_norm_mu", call, x.mu),
+                          norm_rows(weights, "attention_norm_log_sigma", call, x.log_sigma)};
   const StreamRows attended = w2_attention_layer(weights, "attention.", call, normed).y;
-  return {
-      feed_forward(weights, "ffn_norm_mu", "ffn.mu", call, sum(x.mean, attended.mean)),
-      feed_forward(weights, "ffn_norm_log_sigma", "ffn.log_sigma", call, sum(x.log_variance, attended.log_variance))};
+  return {feed_forward(weights, "ffn_norm_mu", "ffn.mu", call, sum(x.mu, attended.mu)),
+          feed_forward(weights, "ffn_norm_log_sigma", "ffn.log_sigma", call, sum(x.log_sigma, attended.log_sigma))};
 }
 
 }  // namespace phasor::reference

@@ -4,8 +4,8 @@
 #include <exception>
 #include <string>
 
+#include "files/atomic_file.h"
 #include "made_up_comparison.h"
-#include "phasor/core/atomic_file.h"
 
 int main(int argc, char** argv) {
   try {

@@ -8,8 +8,10 @@
 #include <thread>
 
 #include "phasor/core/random.h"
-#include "phasor/models/decoder_json.h"
+#include "phasor/models/safetensors.h"
+#include "phasor/models/transformer_json.h"
 #include "phasor/position/alibi.h"
+#include "phasor/position/relative.h"
 #include "phasor/position/rope.h"
 #include "phasor/position/sinusoidal.h"
 #include "phasor/training/trainer.h"
@@ -58,7 +60,7 @@ TEST(EncodingJson, KeepsEverySetting) {
 }
 
 TEST(EncodingJson, Errors) {
-  EXPECT_ERROR(encoding_from_json("{}", "c.json"), "c.json: no name");
+  EXPECT_ERROR(encoding_from_json("{}", "c.json"), "c.json: name: missing");
   EXPECT_ERROR(encoding_from_json(R"({"name": "spiral"})", "c.json"), "spiral", "rope");
   EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": true})", "c.json"), "c.json: learnable: missing");
   EXPECT_ERROR(encoding_from_json(R"({"name": "alibi", "causal": 1, "learnable": false})", "c.json"),
@@ -71,19 +73,76 @@ TEST(Checkpoint, ModelComesBack) {
   TemporaryFolder folder;
   for (const auto& [name, score] : {std::pair("rope", Score::dot), std::pair("learned", Score::dot),
                                     std::pair("t5", Score::dot), std::pair("rope", Score::w2)}) {
-    Decoder model(small_config(11, name, score), 7);
+    Transformer model(small_config(11, name, score), 7);
     save_model(folder / "model", model);
-    Decoder back = load_model(folder / "model");
+    Transformer back = load_model(folder / "model");
     EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
-    EXPECT_EQ(decoder_to_json(model.config()), decoder_to_json(back.config()));
+    EXPECT_EQ(transformer_to_json(model.config()), transformer_to_json(back.config()));
   }
+}
+
+// Also a model whose layers have several encodings, with their weights.
+TEST(Checkpoint, EncodingsOfLayersComeBack) {
+  TemporaryFolder folder;
+  TransformerConfig config = small_config(11, "t5");
+  config.layer_encodings = {{.layers = {0}, .encoding = RelativeConfig{.max_distance = 3}},
+                            {.layers = {1}, .encoding = NoneConfig{}}};
+  Transformer model(config, 7);
+  for (const NamedWeight& each : model.weights())
+    if (each.name == "layer_positions.0.table") Philox(3).fill_normal(each.weight->value());
+  save_model(folder / "model", model);
+  Transformer back = load_model(folder / "model");
+  EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
+  ASSERT_EQ(back.config().layer_encodings.size(), 2u);
+  EXPECT_EQ(back.config().layer_encodings[0].layers, std::vector<std::int64_t>{0});
+  EXPECT_EQ(back.config().layer_encodings[0].encoding.as<RelativeConfig>().max_distance, 3);
+  EXPECT_EQ(transformer_to_json(model.config()), transformer_to_json(back.config()));
+}
+
+// Files of version 0.1 have one encoding for all layers.
+TEST(Checkpoint, ConfigsOfEarlierVersionsHaveOneEncoding) {
+  TransformerConfig config = small_config(11, "rope");
+  std::string json = transformer_to_json(config);
+  const std::string added = ",\n  \"layer_encodings\": []";
+  ASSERT_NE(json.find(added), std::string::npos) << json;
+  json.erase(json.find(added), added.size());
+  EXPECT_EQ(transformer_to_json(transformer_from_json(json, "config.json")), transformer_to_json(config));
+  json.replace(json.find("\"name\": \"rope\""), 14, "\"name\": \"spin\"");
+  EXPECT_ERROR(transformer_from_json(json, "config.json"), "\"spin\"", "expected one of");
+}
+
+// In files of version 0.1 the table of log_sigma has another name, also among the moments.
+TEST(Checkpoint, TheTableOfLogSigmaHadAnotherName) {
+  TemporaryFolder folder;
+  const TrainingState start = small_training(6);
+  const auto data = make_dataset(*start.data);
+  Transformer model(small_config(data->vocabulary(), "rope", Score::w2), 1);
+  Trainer trainer(model, *data, start);
+  for (int i = 0; i < 2; i++) trainer.step();
+  trainer.save(folder / "run");
+  for (const char* name : {"model.safetensors", "training.safetensors"}) {
+    const TensorFile file(folder / "run" / name);
+    std::vector<StoredTensor> tensors(file.tensors().begin(), file.tensors().end());
+    int renamed = 0;
+    for (StoredTensor& tensor : tensors)
+      if (const std::size_t at = tensor.name.find("log_sigma_embedding"); at != std::string::npos)
+        tensor.name.replace(at, 19, "log_variance_embedding"), renamed++;
+    ASSERT_GT(renamed, 0) << name;
+    save_tensors(folder / "run" / name, tensors, file.metadata());
+  }
+  const Checkpoint old(folder / "run");
+  Transformer back = old.model();
+  EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
+  Trainer resumed(back, *data, old);
+  resumed.step(), trainer.step();
+  EXPECT_TRUE(same_bits(values_of(model), values_of(back)));
 }
 
 TEST(Checkpoint, TrainingComesBack) {
   TemporaryFolder folder;
   const TrainingState start = small_training(6);
   const auto data = make_dataset(*start.data);
-  Decoder model(small_config(data->vocabulary()), 1);
+  Transformer model(small_config(data->vocabulary()), 1);
   Trainer trainer(model, *data, start);
   for (int i = 0; i < 4; i++) trainer.step();
   trainer.save(folder / "run");
@@ -93,7 +152,7 @@ TEST(Checkpoint, TrainingComesBack) {
 TEST(Checkpoint, ErrorsNameTheFileAndTheFault) {
   TemporaryFolder folder;
   EXPECT_ERROR(load_model(folder / "none"), "none");
-  Decoder model(small_config(11), 7);
+  Transformer model(small_config(11), 7);
   save_model(folder / "model", model);
   EXPECT_ERROR(load_training_state(folder / "model"), "training.json");
 
@@ -114,7 +173,7 @@ TEST(Checkpoint, ErrorsNameTheFileAndTheFault) {
   with("\"dot\"", "\"cosine\"");
   EXPECT_ERROR(load_model(folder / "model"), "score: \"cosine\"", "dot, w2");
   with("\"phasor\"", "\"llama\"");
-  EXPECT_ERROR(load_model(folder / "model"), "model_type \"llama\"", "\"phasor\"", "Decoder::from_pretrained");
+  EXPECT_ERROR(load_model(folder / "model"), "model_type \"llama\"", "\"phasor\"", "Transformer::from_pretrained");
   for (const char* heads : {"1000000", "16777216"}) {
     with("\"num_attention_heads\": 2,\n  \"num_key_value_heads\": 2",
          "\"num_attention_heads\": " + std::string(heads) + ",\n  \"num_key_value_heads\": 2");
@@ -128,7 +187,7 @@ TEST(Checkpoint, BadTrainingFilesAreRefused) {
   TemporaryFolder folder;
   const TrainingState start = small_training(6);
   const auto data = make_dataset(*start.data);
-  Decoder model(small_config(data->vocabulary()), 1);
+  Transformer model(small_config(data->vocabulary()), 1);
   Trainer trainer(model, *data, start);
   trainer.step();
   trainer.save(folder / "run");
@@ -168,10 +227,10 @@ TEST(Checkpoint, IsReadAsOneWhileItIsReplaced) {
   const TemporaryFolder folder;
   const TrainingState start = small_training(6);
   const auto data = make_dataset(*start.data);
-  std::vector<std::unique_ptr<Decoder>> models;
+  std::vector<std::unique_ptr<Transformer>> models;
   std::vector<std::unique_ptr<Trainer>> trainers;
   for (const int steps : {1, 3}) {
-    models.push_back(std::make_unique<Decoder>(small_config(data->vocabulary()), 1));
+    models.push_back(std::make_unique<Transformer>(small_config(data->vocabulary()), 1));
     trainers.push_back(std::make_unique<Trainer>(*models.back(), *data, start));
     for (int i = 0; i < steps; i++) trainers.back()->step();
   }
@@ -182,13 +241,13 @@ TEST(Checkpoint, IsReadAsOneWhileItIsReplaced) {
   });
   for (int i = 0; i < (kSanitized ? 40 : 200); i++) {
     const Checkpoint checkpoint(folder / "run");
-    Decoder model = checkpoint.model();
+    Transformer model = checkpoint.model();
     Trainer resumed(model, *data, checkpoint);
     const std::size_t which = resumed.state().steps_done == 1 ? 0 : 1;
     EXPECT_TRUE(same_bits(values_of(model), values_of(*models[which]))) << "the weights of another save";
     resumed.step();  // with the moments of another save it would go elsewhere
     if (which == 1) continue;
-    Decoder again(small_config(data->vocabulary()), 1);
+    Transformer again(small_config(data->vocabulary()), 1);
     Trainer expected(again, *data, start);
     expected.step();
     expected.step();

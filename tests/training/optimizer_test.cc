@@ -22,7 +22,7 @@ struct Model {
   Model() {
     std::uint64_t stream = 0;
     for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{}, {37}, {5, 1}, {301, 233}, {3, 7}}) {
-      weights.emplace_back(shape);
+      weights.emplace_back("w", shape);
       Philox(1, stream++).fill_normal(weights.back().value());
     }
   }
@@ -89,7 +89,7 @@ TEST(AdamW, FollowsThePlainFormula) {
 // One weight p = 1, gradient 0.5, lr 0.1, torch's defaults: after the first step m_hat = g and v_hat = g^2, so
 // p = 1 (1 - 0.1 * 0.01) - 0.1 * 0.5 / (0.5 + 1e-8).
 TEST(AdamW, FirstStepIsTheRate) {
-  Weight weight({2, 2});
+  Weight weight("w", {2, 2});
   std::ranges::fill(weight.value(), 1.0f);
   AdamW optimizer({{"w", &weight}}, {});
   std::ranges::fill(weight.gradient(), 0.5f);
@@ -174,7 +174,7 @@ TEST(AdamW, ClippingIsTorchs) {
 }
 
 TEST(AdamW, Errors) {
-  Weight weight({2, 2}), other({3});
+  Weight weight("w", {2, 2}), other("other", {3});
   const NamedWeights weights{{"w", &weight}};
   EXPECT_ERROR(AdamW(weights, {.beta1 = 1.0}), "[AdamW]", "beta1: 1", "less than 1");
   EXPECT_ERROR(AdamW(weights, {.beta2 = -0.1}), "[AdamW]", "beta2: -0.1");

@@ -42,7 +42,7 @@ class Overfits : public testing::TestWithParam<Learner> {};
 TEST_P(Overfits, OneBatchToNearZero) {
   constexpr std::int64_t kSteps = 600;
   const OneBatch data;
-  Decoder model(small_config(data.vocabulary(), GetParam().encoding, GetParam().score), 1);
+  Transformer model(small_config(data.vocabulary(), GetParam().encoding, GetParam().score), 1);
   TrainingState state = small_training(kSteps);
   state.settings.schedule = {.peak = 4e-3, .warmup_steps = 10, .steps = kSteps};
   state.settings.evaluate_every = 0;

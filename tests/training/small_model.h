@@ -4,14 +4,14 @@
 #include <cstring>
 #include <vector>
 
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/training/settings.h"
 
 namespace phasor {
 
-inline DecoderConfig small_config(std::int64_t vocabulary, std::string_view encoding_name = "rope",
-                                  Score score = Score::dot, std::int64_t length = 16) {
-  DecoderConfig config;
+inline TransformerConfig small_config(std::int64_t vocabulary, std::string_view encoding_name = "rope",
+                                      Score score = Score::dot, std::int64_t length = 16) {
+  TransformerConfig config;
   config.vocab_size = vocabulary;
   config.hidden_size = 32;
   config.num_hidden_layers = 2;
@@ -36,7 +36,7 @@ inline TrainingState small_training(std::int64_t steps) {
   return state;
 }
 
-inline std::vector<float> values_of(Decoder& model) {
+inline std::vector<float> values_of(Transformer& model) {
   std::vector<float> all;
   for (const NamedWeight& each : model.weights())
     all.insert(all.end(), each.weight->value().begin(), each.weight->value().end());

@@ -23,9 +23,9 @@ std::pair<std::vector<float>, std::string> trained(int threads, std::int64_t sto
   TrainingState state = small_training(8);
   state.settings.accumulation = accumulation;
   const auto data = make_dataset(*state.data);
-  DecoderConfig config = small_config(data->vocabulary(), "learned", score);
+  TransformerConfig config = small_config(data->vocabulary(), "learned", score);
   config.attention_dropout = 0.1;
-  Decoder model(config, 1);
+  Transformer model(config, 1);
   Trainer trainer(model, *data, state);
   TrainOptions options{.folder = folder / "run", .save_every = 3};
   options.stop_requested = [&] { return stop_after > 0 && trainer.state().steps_done == stop_after; };
@@ -33,7 +33,7 @@ std::pair<std::vector<float>, std::string> trained(int threads, std::int64_t sto
   if (stop_after > 0) {
     EXPECT_EQ(end, TrainEnd::stopped);
     const Checkpoint checkpoint(folder / "run");
-    Decoder again = checkpoint.model();
+    Transformer again = checkpoint.model();
     Trainer resumed(again, *data, checkpoint);
     EXPECT_EQ(resumed.state().steps_done, stop_after);
     EXPECT_EQ(train(resumed), TrainEnd::finished);
@@ -65,7 +65,7 @@ TEST(Trainer, AccumulationIsALargerBatch) {
   small.settings.accumulation = 2;
   for (TrainingState* state : {&large, &small}) state->settings.schedule.warmup_steps = 0;
   const auto data = make_dataset(*large.data);
-  Decoder of_large(small_config(data->vocabulary()), 1), of_small(small_config(data->vocabulary()), 1);
+  Transformer of_large(small_config(data->vocabulary()), 1), of_small(small_config(data->vocabulary()), 1);
   Trainer a(of_large, *data, large), b(of_small, *data, small);
   a.step();
   b.step();
@@ -81,7 +81,7 @@ TEST(Trainer, AccumulationIsALargerBatch) {
 TEST(Trainer, EvaluatesEverySoOften) {
   const TrainingState state = small_training(8);
   const auto data = make_dataset(*state.data);
-  Decoder model(small_config(data->vocabulary()), 1);
+  Transformer model(small_config(data->vocabulary()), 1);
   Trainer trainer(model, *data, state);
   std::int64_t heard = 0;
   train(trainer, {.progress = [&](const TrainingState& now) { EXPECT_EQ(now.steps_done, ++heard); }});
@@ -95,7 +95,7 @@ TEST(Trainer, StopsWhenItDivergesAndKeepsTheLastSave) {
   TrainingState state = small_training(8);
   state.settings.evaluate_every = 0;
   const auto data = make_dataset(*state.data);
-  Decoder model(small_config(data->vocabulary()), 1);
+  Transformer model(small_config(data->vocabulary()), 1);
   Trainer trainer(model, *data, state);
   for (int i = 0; i < 3; i++) trainer.step();
   trainer.save(folder / "run");
@@ -120,7 +120,7 @@ TEST(Trainer, ARateFarTooHighDiverges) {
     state.settings.clip_norm = clip;
     state.settings.schedule = {.peak = 1e25, .warmup_steps = 0, .steps = 2};
     const auto data = make_dataset(*state.data);
-    Decoder model(small_config(data->vocabulary()), 1);
+    Transformer model(small_config(data->vocabulary()), 1);
     Trainer trainer(model, *data, state);
     EXPECT_THROW(train(trainer), TrainingDiverged);
   }
@@ -130,7 +130,7 @@ TEST(Trainer, ARateFarTooHighDiverges) {
 
 TEST(Evaluate, IsThePlainCount) {
   const auto data = make_dataset({.task = "recall", .symbols = 8, .seed = 4});
-  const Decoder model(small_config(data->vocabulary()), 3);
+  const Transformer model(small_config(data->vocabulary()), 3);
   Workspace workspace;
   const Evaluation found = evaluate(model, *data, {.length = 24, .rows = 10, .batch = 4}, workspace);
   double loss = 0.0;
@@ -180,24 +180,24 @@ TEST(Evaluate, IsThePlainCount) {
 
 TEST(Evaluate, Errors) {
   const auto data = make_dataset({.task = "copy", .symbols = 8});
-  const Decoder model(small_config(data->vocabulary()), 3);
+  const Transformer model(small_config(data->vocabulary()), 3);
   Workspace workspace;
   EXPECT_ERROR(evaluate(model, *data, {.length = 0}, workspace), "[evaluate]", "length: 0");
   EXPECT_ERROR(evaluate(model, *data, {.length = 8, .rows = 0}, workspace), "[evaluate]", "rows: 0");
   EXPECT_ERROR(evaluate(model, *data, {.length = 8, .batch = 0}, workspace), "[evaluate]", "batch: 0");
-  const Decoder narrow(small_config(4), 3);
+  const Transformer narrow(small_config(4), 3);
   EXPECT_ERROR(evaluate(narrow, *data, {.length = 8}, workspace), "9 different tokens",
                "expected at most the model's 4");
-  DecoderConfig both_ways = small_config(9);
+  TransformerConfig both_ways = small_config(9);
   both_ways.causal = false;
-  const Decoder encoder(both_ways, 3);
-  EXPECT_ERROR(evaluate(encoder, *data, {.length = 8}, workspace), "bidirectional");
+  const Transformer bidirectional(both_ways, 3);
+  EXPECT_ERROR(evaluate(bidirectional, *data, {.length = 8}, workspace), "bidirectional");
 }
 
 TEST(Trainer, Errors) {
   const TrainingState good = small_training(2);
   const auto data = make_dataset(*good.data);
-  Decoder model(small_config(data->vocabulary()), 1);
+  Transformer model(small_config(data->vocabulary()), 1);
   const auto refused = [&](auto change, const char* text) {
     TrainingState bad = good;
     change(bad.settings);

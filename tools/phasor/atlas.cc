@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "commands.h"
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 #include "table.h"
 
 namespace phasor::tool {

@@ -84,7 +84,7 @@ double chance(const DatasetConfig& data) {
   return 1.0 / static_cast<double>(task(*data.task).answers(config));
 }
 
-report::ModelSize model_size(const DecoderConfig& config) {
+report::ModelSize model_size(const TransformerConfig& config) {
   return {.layers = config.num_hidden_layers,
           .width = config.hidden_size,
           .heads = config.num_attention_heads,
@@ -95,7 +95,7 @@ report::ModelSize model_size(const DecoderConfig& config) {
 
 report::Settings wanted_settings(const Options& options) {
   const std::unique_ptr<Dataset> data = make_dataset(options.trial.data);
-  const DecoderConfig model = options.trial.size.config(data->vocabulary(), options.trial.length);
+  const TransformerConfig model = options.trial.size.config(data->vocabulary(), options.trial.length);
   report::Settings settings;
   settings.task = data_text(options.trial.data) + (options.trial.size.bidirectional ? ", bidirectional" : "");
   settings.metric = data->exact_match() ? "accuracy" : "loss";

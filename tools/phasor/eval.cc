@@ -82,7 +82,7 @@ void evaluate_folder(const CLI::App& command, const Options& options) {
   check_data_options(command, data.task);
   if (options.data.text) note_text(data);
   const std::unique_ptr<Dataset> dataset = make_dataset(data);
-  Decoder model = checkpoint.model();
+  Transformer model = checkpoint.model();
   const std::int64_t trained = state.settings.length, length = options.length.value_or(trained);
   if (options.scaling) {
     const double longer = std::max(1.0, static_cast<double>(length) / static_cast<double>(trained));
@@ -94,7 +94,7 @@ void evaluate_folder(const CLI::App& command, const Options& options) {
   const Evaluation found =
       evaluate(model, *dataset, {.length = length, .rows = options.rows, .batch = batch}, workspace);
   std::printf("%s: %s; %s rows of %s tokens (trained with %s)\n\n", options.folder.c_str(),
-              describe(model.config().encoding).c_str(), count(found.rows).c_str(), count(length).c_str(),
+              model.config().describe_encodings().c_str(), count(found.rows).c_str(), count(length).c_str(),
               count(trained).c_str());
   print_whole(found, *dataset);
   std::printf("\n");

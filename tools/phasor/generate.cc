@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "commands.h"
+#include "files/atomic_file.h"
 #include "flags.h"
 #include "interrupt.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/training/checkpoint.h"
 
@@ -24,9 +24,9 @@ struct Options {
 };
 
 // Folders of phasor train have training.json; others are Hugging Face's.
-Decoder load(const std::string& folder) {
+Transformer load(const std::string& folder) {
   const bool ours = std::filesystem::exists(readable_folder(folder) / "training.json");
-  return ours ? load_model(folder) : Decoder::from_pretrained(folder);
+  return ours ? load_model(folder) : Transformer::from_pretrained(folder);
 }
 
 // The likeliest token needs no dice.
@@ -47,7 +47,7 @@ std::vector<std::int32_t> prompt_tokens(const Options& options) {
 
 void generate_text(const Options& options) {
   const std::vector<std::int32_t> prompt = prompt_tokens(options);
-  const Decoder model = load(options.folder);
+  const Transformer model = load(options.folder);
   constexpr std::int64_t kBytes = 256;
   PHASOR_CHECK(!options.prompt || model.config().vocab_size == kBytes, "generate", "--prompt: text for a model of ",
                model.config().vocab_size, " tokens, expected one of bytes (256); give --tokens");

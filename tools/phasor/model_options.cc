@@ -109,7 +109,7 @@ void add_size_options(CLI::App& command, SizeOptions& size) {
   command.add_flag("--bidirectional", size.bidirectional, "No causal mask: every token attends to all tokens");
 }
 
-DecoderConfig SizeOptions::config(std::int64_t vocabulary, std::int64_t length) const {
+TransformerConfig SizeOptions::config(std::int64_t vocabulary, std::int64_t length) const {
   constexpr std::int64_t kMultiple = 8;
   PHASOR_CHECK(hidden % heads == 0, "model", "--hidden: ", hidden, ", expected a multiple of --heads ", heads);
   PHASOR_CHECK(kv_heads == 0 || heads % kv_heads == 0, "model", "--kv-heads: ", kv_heads,
@@ -117,7 +117,7 @@ DecoderConfig SizeOptions::config(std::int64_t vocabulary, std::int64_t length) 
   constexpr std::int64_t kWidestHead = 512;
   PHASOR_CHECK(hidden / heads <= kWidestHead, "model", "--hidden, --heads: ", hidden / heads,
                " channels in a head, expected at most ", kWidestHead);
-  DecoderConfig config;
+  TransformerConfig config;
   config.vocab_size = vocabulary;
   config.hidden_size = hidden;
   config.num_hidden_layers = layers;
@@ -158,16 +158,15 @@ namespace {
 
 // Positions one token: an encoding that does not fit the model, as rope and an odd number of channels in a head,
 // throws.
-void check_fit(const DecoderConfig& config) {
+void check_fit(const TransformerConfig& config) {
   const Tensor<std::int64_t, 3> position = consecutive_positions(1);
-  std::vector<Tensor<float, 2>> values;
-  for (Parameter& parameter : parameters(config.encoding, config.shape())) values.push_back(std::move(parameter.value));
-  lower(config.encoding, values, {.queries = position.view(), .shape = config.shape()});
+  const std::vector<Weight> weights = parameters(config.encoding, config.shape());
+  lower(config.encoding, weights, {.queries = position.view(), .shape = config.shape()});
 }
 
 }  // namespace
 
-DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& model_encoding) try {
+TransformerConfig with_encoding(TransformerConfig config, const ModelEncoding& model_encoding) try {
   config.score = model_encoding.score;
   config.encoding = encoding(model_encoding.encoding).defaults(config.shape());
   check_fit(config);

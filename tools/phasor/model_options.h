@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/training/settings.h"
 
 namespace phasor::tool {
@@ -31,7 +31,7 @@ struct SizeOptions {
   std::int64_t layers = 2, hidden = 64, heads = 4, kv_heads = 0, ffn = 0;
   bool bidirectional = false;
 
-  DecoderConfig config(std::int64_t vocabulary, std::int64_t length) const;  // without an encoding
+  TransformerConfig config(std::int64_t vocabulary, std::int64_t length) const;  // without an encoding
 };
 void add_size_options(CLI::App& command, SizeOptions& size);
 
@@ -48,7 +48,7 @@ struct ModelEncoding {
 ModelEncoding parse_model_encoding(const char* flag, std::string_view name);
 
 // The config with the encoding's defaults for such a model, and the score.
-DecoderConfig with_encoding(DecoderConfig config, const ModelEncoding& encoding);
+TransformerConfig with_encoding(TransformerConfig config, const ModelEncoding& encoding);
 
 // A trained model's RoPE, scaled for texts `factor` times as long as those of training. Errors name --rope-scaling.
 EncodingConfig scaled_rope(const EncodingConfig& trained, const std::string& type, double factor,

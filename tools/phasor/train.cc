@@ -1,13 +1,13 @@
-// phasor train: a small decoder on a task or a text, into a folder.
+// phasor train: a small transformer on a task or a text, into a folder.
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
 #include "commands.h"
+#include "files/atomic_file.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "model_options.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/folder_lock.h"
 #include "phasor/training/checkpoint.h"
@@ -120,12 +120,12 @@ void train_new(const Options& options) {
   check_writable(options.out);
   note_text(*state.data);
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
-  DecoderConfig config = with_encoding(options.size.config(data->vocabulary(), state.settings.length), encoding);
+  TransformerConfig config = with_encoding(options.size.config(data->vocabulary(), state.settings.length), encoding);
   config.attention_dropout = options.dropout;
-  Decoder model(config, options.seed);
+  Transformer model(config, options.seed);
   Trainer trainer(model, *data, state);
   std::fprintf(stderr, "%s: %s parameters, %s\n", data_text(options.data).c_str(),
-               count(model.parameter_count()).c_str(), describe(model.config().encoding).c_str());
+               count(model.parameter_count()).c_str(), model.config().describe_encodings().c_str());
   run(trainer, options);
   finish(trainer.state(), options.out);
 }
@@ -137,7 +137,7 @@ void resume(const Options& options) {
   check_writable(options.out);
   PHASOR_CHECK(state.data.has_value(), "train", options.out, ": its data is not known, expected one of phasor train");
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
-  Decoder model = checkpoint.model();
+  Transformer model = checkpoint.model();
   Trainer trainer(model, *data, checkpoint);
   run(trainer, options);
   finish(trainer.state(), options.out);
@@ -146,7 +146,7 @@ void resume(const Options& options) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  auto* command = app.add_subcommand("train", "Train a small decoder on a built-in task or a text");
+  auto* command = app.add_subcommand("train", "Train a small transformer on a built-in task or a text");
   auto options = std::make_shared<Options>();
   add_data_options(*command, options->data);
   add_size_options(*command, options->size);

@@ -51,20 +51,20 @@ PositionPlan rope_plan(std::int64_t head_dim, std::int64_t tokens, std::int64_t 
 constexpr BlockConfig kQuickStart{.hidden_size = 512, .num_attention_heads = 8, .intermediate_size = 2048};
 
 struct Gaussians {
-  Rows mean, log_variance;
+  Rows mu, log_sigma;
 
   Gaussians(const Shape<3>& shape, std::uint64_t seed)
-      : mean(random_rows(shape, seed)), log_variance(random_rows(shape, seed + 1, -1.0f, 0.3f)) {}
-  explicit Gaussians(const Shape<3>& shape) : mean(shape), log_variance(shape) {}
-  ConstStreams view() const { return {mean.view(), log_variance.view()}; }
-  Streams view() { return {mean.view(), log_variance.view()}; }
-  bool finite() const { return all_finite(mean) && all_finite(log_variance); }
-  std::string text() const { return text_of(mean.shape()) + (finite() ? " finite" : " NOT FINITE") + ", twice"; }
+      : mu(random_rows(shape, seed)), log_sigma(random_rows(shape, seed + 1, -1.0f, 0.3f)) {}
+  explicit Gaussians(const Shape<3>& shape) : mu(shape), log_sigma(shape) {}
+  ConstStreams view() const { return {mu.view(), log_sigma.view()}; }
+  Streams view() { return {mu.view(), log_sigma.view()}; }
+  bool finite() const { return all_finite(mu) && all_finite(log_sigma); }
+  std::string text() const { return text_of(mu.shape()) + (finite() ? " finite" : " NOT FINITE") + ", twice"; }
 };
 
 void check_w2_forward(std::vector<Check>& checks) {
   const Gaussians x({2, 64, 512}, 1);
-  Gaussians y(x.mean.shape());
+  Gaussians y(x.mu.shape());
   InitialValues initial(42);
   Workspace workspace;
   const PositionPlan plan = rope_plan(64, 64);
@@ -89,9 +89,9 @@ Slopes slopes_of(const BlockConfig& config) {
   AnyBlock block(config, initial);
   const Gaussians x(shape, 5), direction(shape, 7);
   const auto streams = [](const Gaussians& g) {
-    return AnyBlock::kGaussian ? g.view() : ConstStreams{g.mean.view(), {}};
+    return AnyBlock::kGaussian ? g.view() : ConstStreams{g.mu.view(), {}};
   };
-  const auto places = [](Gaussians& g) { return AnyBlock::kGaussian ? g.view() : Streams{g.mean.view(), {}}; };
+  const auto places = [](Gaussians& g) { return AnyBlock::kGaussian ? g.view() : Streams{g.mu.view(), {}}; };
   Gaussians y(shape), grad_x(shape);
   Workspace workspace;
   const PositionPlan plan = rope_plan(config.hidden_size / config.num_attention_heads, 9);
@@ -100,9 +100,9 @@ Slopes slopes_of(const BlockConfig& config) {
   typename AnyBlock::Saved saved;
   const auto loss = [&] {
     block.forward(streams(x), plan, {.causal = true}, places(y), &saved, workspace);
-    double sum = std::inner_product(y.mean.begin(), y.mean.end(), direction.mean.begin(), 0.0);
+    double sum = std::inner_product(y.mu.begin(), y.mu.end(), direction.mu.begin(), 0.0);
     if (AnyBlock::kGaussian)
-      sum += std::inner_product(y.log_variance.begin(), y.log_variance.end(), direction.log_variance.begin(), 0.0);
+      sum += std::inner_product(y.log_sigma.begin(), y.log_sigma.end(), direction.log_sigma.begin(), 0.0);
     return sum;
   };
   loss();
@@ -201,11 +201,11 @@ double decoding_error(const EncodingConfig& encoding) {
   InitialValues initial(13);
   const AnyBlock block(config, initial);
   Workspace workspace;
-  Gaussians x({1, kTokens, kEmbed}, 31), whole(x.mean.shape()), decoded(x.mean.shape());
+  Gaussians x({1, kTokens, kEmbed}, 31), whole(x.mu.shape()), decoded(x.mu.shape());
   const auto tokens = [](Gaussians& g, std::int64_t first, std::int64_t count) -> Streams {
     const Streams all = g.view();
-    return {all.mean.slice(1, first, count),
-            AnyBlock::kGaussian ? all.log_variance.slice(1, first, count) : TensorView<float, 3>()};
+    return {all.mu.slice(1, first, count),
+            AnyBlock::kGaussian ? all.log_sigma.slice(1, first, count) : TensorView<float, 3>()};
   };
   const Tensor<std::int64_t, 3> positions = consecutive_positions(kTokens);
   block.forward(tokens(x, 0, kTokens), lower(encoding, {}, {.queries = positions.view(), .shape = shape}),
@@ -215,7 +215,7 @@ double decoding_error(const EncodingConfig& encoding) {
     const Placement placement{positions.view().slice(2, t, 1), positions.view().slice(2, 0, t + 1), shape};
     block.decode(tokens(x, t, 1), lower(encoding, {}, placement), {}, cache, tokens(decoded, t, 1), workspace);
   }
-  return largest_difference(whole.mean, decoded.mean);
+  return largest_difference(whole.mu, decoded.mu);
 }
 
 void check_decoding(std::vector<Check>& checks) {

@@ -9,7 +9,7 @@ namespace phasor {
 
 class FolderLock {
  public:
-  // For a folder that is replaced as a whole (core/atomic_file.h): the file ".NAME.lock" beside it.
+  // For a folder that is replaced as a whole: the file ".NAME.lock" beside it.
   static FolderLock beside(const std::filesystem::path& folder);
   // For a folder that stays: the file ".lock" in it.
   static FolderLock inside(const std::filesystem::path& folder);

@@ -1,4 +1,4 @@
-// Files of one folder that belong together, though a save may replace the folder (core/atomic_file.h) meanwhile: all of
+// Files of one folder that belong together, though a save may replace the folder meanwhile: all of
 // them are those of one save.
 #pragma once
 

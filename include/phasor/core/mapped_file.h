@@ -1,4 +1,5 @@
-// The bytes of a file, mapped into memory: pages are read when they are touched, and shared between processes.
+// The bytes of a file, mapped into memory: pages are read when they are touched, and shared between processes. Public
+// because FolderSnapshot and TensorFile hold it by value.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace phasor {
 
-// Maps a regular file for reading; one of no bytes is legal. A file that is replaced (core/atomic_file.h) or deleted
+// Maps a regular file for reading; one of no bytes is legal. A file that is replaced or deleted
 // stays readable here as it was. One that another process cuts short does not: touching what is gone ends the process
 // (SIGBUS), as with any mapping.
 class MappedFile {

@@ -70,7 +70,6 @@ class AttentionLayer {
  private:
   struct Activations;
   void project(const AttentionInputs& inputs, Activations& to, Saved* saved) const;
-  AttentionOptions with_plan(const AttentionOptions& options, const PositionPlan& plan, bool training) const;
   void check_inputs(const AttentionInputs& inputs, const Shape<3>& y) const;
   void backward_norms(const Saved& saved, TensorView<float, 4> grad_q, TensorView<float, 4> grad_k,
                       Workspace& workspace);

@@ -1,5 +1,5 @@
 // The four projections of an attention layer: rows of C channels to H queries, G keys and G values of D channels, and
-// heads back to rows.
+// heads back to rows. Public because attention layers hold them by value, so that layers can be copied.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ struct BlockConfig {
 class StreamsNorm {
  public:
   struct Saved {
-    RmsNorm::Saved mean, log_variance;
+    RmsNorm::Saved mu, log_sigma;
   };
 
   StreamsNorm(std::int64_t channels, float eps, bool gaussian);
@@ -48,8 +48,8 @@ class StreamsNorm {
                 Into into = Into::write);
 
  private:
-  RmsNorm mean_;
-  std::optional<RmsNorm> log_variance_;
+  RmsNorm mu_;
+  std::optional<RmsNorm> log_sigma_;
 };
 
 template <class Attention, class FeedForward>
@@ -60,7 +60,7 @@ class PreNormBlock {
 
   // Tensors [B, T, C] for each stream.
   struct StreamTensors {
-    Tensor<float, 3> mean, log_variance;
+    Tensor<float, 3> mu, log_sigma;
   };
   // x, which the caller keeps, is in attention_norm.
   struct Saved {

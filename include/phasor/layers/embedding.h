@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "phasor/core/tensor.h"
-#include "phasor/layers/weight.h"
+#include "phasor/layers/initial_values.h"
 
 namespace phasor {
 

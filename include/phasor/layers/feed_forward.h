@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "phasor/core/tensor.h"
+#include "phasor/layers/initial_values.h"
 #include "phasor/layers/into.h"
 #include "phasor/layers/linear.h"
-#include "phasor/layers/weight.h"
 #include "phasor/layers/workspace.h"
 
 namespace phasor {

@@ -23,8 +23,8 @@ struct LayerCacheConfig {
 using AnyKvCache = std::variant<KvCache<float>, KvCache<bf16>, KvCache<f16>>;
 
 struct LayerCache {
-  AnyKvCache mean;
-  std::optional<AnyKvCache> spread{};  // keys: standard deviations; values: log variances
+  AnyKvCache mu;
+  std::optional<AnyKvCache> log_sigma{};  // keys: sigma = exp(log_sigma / 2); values: log_sigma
 
   std::span<const std::int64_t> lengths() const;
   std::int64_t longest() const;

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "phasor/core/tensor.h"
+#include "phasor/layers/initial_values.h"
 #include "phasor/layers/into.h"
-#include "phasor/layers/weight.h"
 
 namespace phasor {
 

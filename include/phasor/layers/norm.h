@@ -12,8 +12,8 @@
 
 #include "phasor/core/dtype.h"
 #include "phasor/core/tensor.h"
+#include "phasor/core/weight.h"
 #include "phasor/layers/into.h"
-#include "phasor/layers/weight.h"
 #include "phasor/layers/workspace.h"
 
 namespace phasor {

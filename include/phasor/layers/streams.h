@@ -1,5 +1,5 @@
-// The residual state of a transformer: [B, T, C], one stream, or two where tokens are Gaussians. The second stream is
-// the log of the VARIANCE, sigma = exp(log_variance / 2). The W2 transformer's API calls it log_sigma.
+// The residual state of a transformer: [B, T, C], one stream, mu, or two where tokens are Gaussians. The second,
+// log_sigma, is the log of the VARIANCE: sigma = exp(log_sigma / 2). The name is the W2 transformer's.
 #pragma once
 
 #include <type_traits>
@@ -10,13 +10,13 @@ namespace phasor {
 
 template <class T>
 struct BasicStreams {
-  TensorView<T, 3> mean{};
-  TensorView<T, 3> log_variance{};  // without data: there is one stream
+  TensorView<T, 3> mu{};
+  TensorView<T, 3> log_sigma{};  // without data: there is one stream
 
-  bool gaussian() const { return log_variance.data != nullptr; }
+  bool gaussian() const { return log_sigma.data != nullptr; }
 
   // Streams of mutable memory are also streams for reading.
-  operator BasicStreams<const T>() const requires(!std::is_const_v<T>) { return {mean, log_variance}; }
+  operator BasicStreams<const T>() const requires(!std::is_const_v<T>) { return {mu, log_sigma}; }
 };
 
 using Streams = BasicStreams<float>;

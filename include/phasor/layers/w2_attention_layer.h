@@ -1,5 +1,5 @@
-// Wasserstein-2 attention as a layer over two streams: means and log variances. Each stream has projections of its own;
-// one softmax of minus the squared 2-Wasserstein distance gives the weights of both. Means are rotated, log variances
+// Wasserstein-2 attention as a layer over two streams, mu and log_sigma. Each stream has projections of its own;
+// one softmax of minus the squared 2-Wasserstein distance gives the weights of both. mu is rotated, log_sigma
 // never: sigma = exp(log_sigma / 2), since log_sigma is the log of the VARIANCE (the name is the original's).
 #pragma once
 
@@ -34,7 +34,7 @@ class W2AttentionLayer {
     ConstStreams x{};
     std::optional<PlanInput> plan{};  // which `options` refers to
     AttentionOptions options{};
-    StreamSaved mean, log_variance;
+    StreamSaved mu, log_sigma;
     Tensor<float, 4> softmax;  // [B, H, T, 2]
   };
 
@@ -64,12 +64,11 @@ class W2AttentionLayer {
   void project(const ConstStreams& x, const Activations& to) const;
   void project_out(const Activations& from, const Streams& y) const;
   void check_streams(const ConstStreams& x, const ConstStreams& y) const;
-  AttentionOptions with_plan(const AttentionOptions& options, const PositionPlan& plan, bool training) const;
 
   W2AttentionConfig config_;
   AttentionHeads heads_;
-  AttentionProjections mean_, log_variance_;
-  Weight tau_{std::vector<std::int64_t>{}};
+  AttentionProjections mu_, log_sigma_;
+  Weight tau_{"tau", {}};
 };
 
 }  // namespace phasor

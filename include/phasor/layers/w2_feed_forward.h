@@ -12,11 +12,11 @@ namespace phasor {
 class W2FeedForward {
  public:
   struct Saved {
-    SwiGlu::Saved mean, log_variance;
+    SwiGlu::Saved mu, log_sigma;
   };
 
   W2FeedForward(std::int64_t channels, std::int64_t hidden, InitialValues& initial)
-      : mean_(channels, hidden, initial), log_variance_(channels, hidden, initial) {}
+      : mu_(channels, hidden, initial), log_sigma_(channels, hidden, initial) {}
 
   void list_weights(std::string_view prefix, NamedWeights& weights);  // mu, log_sigma
 
@@ -25,7 +25,7 @@ class W2FeedForward {
   void backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x, Workspace& workspace);
 
  private:
-  SwiGlu mean_, log_variance_;
+  SwiGlu mu_, log_sigma_;
 };
 
 }  // namespace phasor

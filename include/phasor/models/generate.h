@@ -1,4 +1,4 @@
-// Generation: a decoder reads a prompt and continues it, token by token, with a cache.
+// Generation: a causal model reads a prompt and continues it, token by token, with a cache.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 
 namespace phasor {
 
@@ -31,7 +31,7 @@ struct GenerateOptions {
 };
 
 // Returns the new tokens. on_token, if given, is called with each one, and ends the text by returning false.
-std::vector<std::int32_t> generate(const Decoder& model, std::span<const std::int32_t> prompt,
+std::vector<std::int32_t> generate(const Transformer& model, std::span<const std::int32_t> prompt,
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token = {});
 

@@ -130,7 +130,7 @@ class TensorFolder : public StoredTensors {
   std::vector<TensorFile> files_;
 };
 
-// Writes a file atomically (core/atomic_file.h), byte for byte as the original library does: largest elements first,
+// Writes a file, which is replaced all at once, byte for byte as the original library does: largest elements first,
 // then by name; the header filled up with spaces so that the bytes begin at a multiple of 8.
 void save_tensors(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
                   const TensorMetadata& metadata = {});

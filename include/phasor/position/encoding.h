@@ -1,8 +1,9 @@
 // Every position encoding, behind one contract: a few pure functions in one registry row.
 //
 //   EncodingConfig config = AlibiConfig{.causal = true};
-//   std::vector<Parameter> learned = parameters(config, shape);
-//   PositionPlan plan = lower(config, values, placement);
+//   std::vector<Weight> weights = parameters(config, shape);
+//   PositionPlan plan = lower(config, weights, placement);
+//   lower_backward(config, weights, placement, gradient);  // adds to the gradients of the weights
 //
 // Nothing downstream asks which encoding it was. A new encoding is a file, a line in the registry, a test and a row
 // in docs/encodings.md.
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "phasor/core/check.h"
+#include "phasor/core/weight.h"
 #include "phasor/position/plan.h"
 
 namespace phasor {
@@ -39,12 +41,6 @@ struct Placement {
   TensorInput<std::int64_t, 3> queries;                   // [axes, B, T]
   std::optional<TensorInput<std::int64_t, 3>> keys = {};  // [axes, B, S]
   ModelShape shape = {};
-};
-
-// What an encoding learns: a name and initial values.
-struct Parameter {
-  std::string name;
-  Tensor<float, 2> value;
 };
 
 // The settings of one encoding: RopeConfig, AlibiConfig, ... Such a type names its row in `kEncoding`.
@@ -78,7 +74,9 @@ struct NoneConfig {
   static constexpr std::string_view kEncoding = "none";
 };
 
-using ParameterValues = std::span<const Tensor<float, 2>>;
+// Private to the library (src/json/fields.h).
+class FieldReader;
+class FieldWriter;
 
 // One row of the registry.
 struct Encoding {
@@ -90,27 +88,33 @@ struct Encoding {
 
   // Settings that suit a model of this shape.
   EncodingConfig (*defaults)(const ModelShape&);
+  // The longest sequence that it can encode; none: any length.
+  std::optional<std::int64_t> (*longest)(const EncodingConfig&);
+  // Whether it has weights. Plans of one that has none depend on the placement alone, and may be kept for later calls;
+  // the others must be lowered again whenever the weights change.
+  bool (*learns)(const EncodingConfig&);
   // What it learns, with initial values drawn from `seed`.
-  std::vector<Parameter> (*parameters)(const EncodingConfig&, const ModelShape&, std::uint64_t seed);
-  PositionPlan (*lower)(const EncodingConfig&, ParameterValues, const Placement&);
-  // Adds to `gradients`, shaped as the parameters, what the gradient of the plan makes of them.
-  void (*lower_backward)(const EncodingConfig&, ParameterValues, const Placement&, const PlanGradient&,
-                         std::span<Tensor<float, 2>> gradients);
+  std::vector<Weight> (*parameters)(const EncodingConfig&, const ModelShape&, std::uint64_t seed);
+  PositionPlan (*lower)(const EncodingConfig&, std::span<const Weight>, const Placement&);
+  // Adds to the gradients of the weights what the gradient of the plan makes of them.
+  void (*lower_backward)(const EncodingConfig&, std::span<Weight>, const Placement&, const PlanGradient&);
   // A line for people.
   std::string (*describe)(const EncodingConfig&);
-  // The settings as a JSON object, and back; `source` names where it comes from in errors.
-  std::string (*to_json)(const EncodingConfig&);
-  EncodingConfig (*from_json)(std::string_view json, std::string_view source);
+  // The settings as fields of a JSON object, and back.
+  void (*write)(const EncodingConfig&, FieldWriter&);
+  EncodingConfig (*read)(FieldReader&);
 };
 
 std::span<const Encoding> encodings();
 const Encoding& encoding(std::string_view name);
 
 // The functions of a config's own row.
-std::vector<Parameter> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed = 0);
-PositionPlan lower(const EncodingConfig& config, ParameterValues values, const Placement& placement);
-void lower_backward(const EncodingConfig& config, ParameterValues values, const Placement& placement,
-                    const PlanGradient& gradient, std::span<Tensor<float, 2>> gradients);
+std::optional<std::int64_t> longest(const EncodingConfig& config);
+bool learns(const EncodingConfig& config);
+std::vector<Weight> parameters(const EncodingConfig& config, const ModelShape& shape, std::uint64_t seed = 0);
+PositionPlan lower(const EncodingConfig& config, std::span<const Weight> weights, const Placement& placement);
+void lower_backward(const EncodingConfig& config, std::span<Weight> weights, const Placement& placement,
+                    const PlanGradient& gradient);
 std::string describe(const EncodingConfig& config);
 
 // Name and settings: {"name": "alibi", "causal": true, "learnable": false}. Reading is strict.

@@ -1,6 +1,6 @@
-// A model in a folder, replaced all at once (core/atomic_file.h):
+// A model in a folder, replaced all at once:
 //
-//   config.json            the model's settings (models/decoder_json.h)
+//   config.json            the model's settings (models/transformer_json.h)
 //   model.safetensors      its weights, by name
 //   training.json          how far a training has come (training/settings.h)
 //   training.safetensors   the optimizer's moments: mean.NAME and square.NAME
@@ -11,14 +11,14 @@
 #include <filesystem>
 
 #include "phasor/core/folder_snapshot.h"
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/training/optimizer.h"
 #include "phasor/training/settings.h"
 
 namespace phasor {
 
-void save_model(const std::filesystem::path& folder, Decoder& model);
-void save_training(const std::filesystem::path& folder, Decoder& model, const TrainingState& state,
+void save_model(const std::filesystem::path& folder, Transformer& model);
+void save_training(const std::filesystem::path& folder, Transformer& model, const TrainingState& state,
                    const AdamW& optimizer);
 
 // The files of one save, opened at once: model, state and moments belong together, though a training may save again
@@ -27,8 +27,8 @@ class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
 
-  DecoderConfig config() const;
-  Decoder model() const;
+  TransformerConfig config() const;
+  Transformer model() const;
   TrainingState training_state() const;
   // The moments and the number of steps, into an optimizer of the checkpoint's model.
   void restore_optimizer(AdamW& optimizer) const;
@@ -37,7 +37,7 @@ class Checkpoint {
   FolderSnapshot files_;
 };
 
-Decoder load_model(const std::filesystem::path& folder);
+Transformer load_model(const std::filesystem::path& folder);
 TrainingState load_training_state(const std::filesystem::path& folder);
 
 }  // namespace phasor

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/training/dataset.h"
 
 namespace phasor {
@@ -33,7 +33,7 @@ struct Evaluation {
 };
 
 // Rows 0 .. rows - 1 of the split. Of equal logits the first counts as likeliest.
-Evaluation evaluate(const Decoder& model, const Dataset& dataset, const EvaluationSettings& settings,
+Evaluation evaluate(const Transformer& model, const Dataset& dataset, const EvaluationSettings& settings,
                     Workspace& workspace);
 
 }  // namespace phasor

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "phasor/core/tensor.h"
-#include "phasor/layers/weight.h"
+#include "phasor/core/weight.h"
 
 namespace phasor {
 

@@ -6,7 +6,7 @@
 // and resumed:
 //
 //   const Checkpoint checkpoint("run");
-//   Decoder model = checkpoint.model();
+//   Transformer model = checkpoint.model();
 //   Trainer trainer(model, *dataset, checkpoint);
 //
 // Where another process may save in the same folder, hold its FolderLock (core/folder_lock.h) while training.
@@ -19,7 +19,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 #include "phasor/training/checkpoint.h"
 #include "phasor/training/dataset.h"
 #include "phasor/training/optimizer.h"
@@ -36,9 +36,9 @@ struct TrainingDiverged : std::runtime_error {
 class Trainer {
  public:
   // A new training. Model and dataset outlive the trainer; neither is moved.
-  Trainer(Decoder& model, const Dataset& dataset, TrainingState state);
+  Trainer(Transformer& model, const Dataset& dataset, TrainingState state);
   // A training resumed; the model is that of the same checkpoint.
-  Trainer(Decoder& model, const Dataset& dataset, const Checkpoint& checkpoint);
+  Trainer(Transformer& model, const Dataset& dataset, const Checkpoint& checkpoint);
 
   const TrainingState& state() const { return state_; }
   bool done() const { return state_.steps_done == state_.settings.schedule.steps; }
@@ -55,12 +55,12 @@ class Trainer {
   double learn();      // gradients and the optimizer's step; the mean loss before it
   double validation_loss();
 
-  Decoder& model_;
+  Transformer& model_;
   const Dataset& dataset_;
   TrainingState state_;
   AdamW optimizer_;
   Batch batch_;
-  Decoder::Saved saved_;
+  Transformer::Saved saved_;
   Workspace workspace_;
   double step_seconds_ = 0.0;
 };

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "phasor/core/atomic_file.h"
+#include "files/atomic_file.h"
 #include "phasor/core/check.h"
 #include "table.h"
 

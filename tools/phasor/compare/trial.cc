@@ -6,12 +6,11 @@
 #include <sstream>
 
 #include "compare/machine.h"
+#include "files/atomic_file.h"
 #include "interrupt.h"
-#include "phasor/core/atomic_file.h"
 #include "phasor/core/check.h"
 #include "phasor/core/folder_lock.h"
-#include "phasor/models/decoder_json.h"
-#include "phasor/position/learned.h"
+#include "phasor/models/transformer_json.h"
 #include "phasor/training/checkpoint.h"
 #include "phasor/training/evaluation.h"
 #include "phasor/training/trainer.h"
@@ -44,11 +43,11 @@ TrainingState first_state(const TrialSettings& settings, const Trial& trial) {
   return state;
 }
 
-DecoderConfig model_config(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
+TransformerConfig model_config(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
   return with_encoding(settings.size.config(data.vocabulary(), settings.length), trial.encoding);
 }
 
-Decoder new_model(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
+Transformer new_model(const TrialSettings& settings, const Trial& trial, const Dataset& data) {
   return {model_config(settings, trial, data), static_cast<std::uint64_t>(trial.seed)};
 }
 
@@ -75,11 +74,10 @@ std::vector<report::LossPoint> curve(const std::vector<LossPoint>& losses) {
   return points;
 }
 
-std::optional<std::string> why_not(const DecoderConfig& config, std::int64_t length) {
-  if (config.encoding.name() != LearnedConfig::kEncoding) return std::nullopt;
-  const std::int64_t rows = config.encoding.as<LearnedConfig>().max_length;
-  if (length <= rows) return std::nullopt;
-  return "its table ends at position " + std::to_string(rows - 1);
+std::optional<std::string> why_not(const TransformerConfig& config, std::int64_t length) {
+  const std::optional<std::int64_t> most = config.longest();
+  if (!most || length <= *most) return std::nullopt;
+  return "its table ends at position " + std::to_string(*most - 1);
 }
 
 // By position, neighbours together where there are many.
@@ -102,14 +100,14 @@ report::ScoresByPosition by_position(const Evaluation& found, std::int64_t lengt
 
 // A scaling fits the length: its factor is length by length of training.
 void set_encoding_at(std::int64_t length, const EncodingConfig& trained, const ModelEncoding& encoding,
-                     const TrialSettings& settings, Decoder& model) {
+                     const TrialSettings& settings, Transformer& model) {
   if (!encoding.scaling) return;
   const double factor = std::max(1.0, static_cast<double>(length) / static_cast<double>(settings.length));
   model.set_encoding(scaled_rope(trained, *encoding.scaling, factor, settings.length));
 }
 
 // Scores at every length.
-void score(Decoder& model, const Dataset& data, const TrialSettings& settings, const ModelEncoding& encoding,
+void score(Transformer& model, const Dataset& data, const TrialSettings& settings, const ModelEncoding& encoding,
            report::EncodingResult& result) {
   constexpr std::int64_t kTokens = 1 << 16;  // scored at each length
   constexpr std::int64_t kFewestRows = 32;
@@ -165,8 +163,8 @@ std::vector<std::string> sample_text(const Batch& batch, const TrialSettings& se
   return text;
 }
 
-void attention_maps(const Decoder& model, const Batch& batch, report::EncodingResult& result) {
-  const DecoderConfig& config = model.config();
+void attention_maps(const Transformer& model, const Batch& batch, report::EncodingResult& result) {
+  const TransformerConfig& config = model.config();
   const std::int64_t length = batch.tokens.shape()[1];
   Workspace workspace;
   Tensor<float, 3> logits({1, length, config.vocab_size});
@@ -230,14 +228,15 @@ void check_same(const fs::path& folder, const std::string& found, const std::str
 }
 
 // The training in `folder`, if there is one.
-std::optional<Checkpoint> training_in(const fs::path& folder, const TrainingState& wanted, const DecoderConfig& model) {
+std::optional<Checkpoint> training_in(const fs::path& folder, const TrainingState& wanted,
+                                      const TransformerConfig& model) {
   if (!fs::exists(readable_folder(folder) / "training.json")) return std::nullopt;
   Checkpoint checkpoint(folder);
   TrainingState found = checkpoint.training_state();
   found.steps_done = 0;
   found.losses.clear();
   check_same(folder, training_to_json(found), training_to_json(wanted));
-  check_same(folder, decoder_to_json(checkpoint.config()), decoder_to_json(model));
+  check_same(folder, transformer_to_json(checkpoint.config()), transformer_to_json(model));
   return checkpoint;
 }
 
@@ -271,7 +270,7 @@ void check_trial(const TrialSettings& settings, const Trial& trial) {
   const TrainingState state = first_state(settings, trial);
   check_settings("compare", state.settings, flag_of);
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
-  Decoder model = new_model(settings, trial, *data);
+  Transformer model = new_model(settings, trial, *data);
   const EncodingConfig trained = model.config().encoding;
   const Trainer trainer(model, *data, state);
   Batch row(1, settings.length);
@@ -294,7 +293,7 @@ double seconds_per_step(const TrialSettings& settings, const Trial& trial) {
   state.settings.evaluate_every = 0;
   state.settings.schedule.peak = kHarmlessRate;
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
-  Decoder model = new_model(few, trial, *data);
+  Transformer model = new_model(few, trial, *data);
   Trainer trainer(model, *data, state);
   trainer.step();  // the first one allocates
   const double first = trainer.step_seconds();
@@ -308,9 +307,9 @@ report::Comparison run_trial(const TrialSettings& settings, const Trial& trial, 
   reset_peak_memory();
   const TrainingState state = first_state(settings, trial);
   const std::unique_ptr<Dataset> data = make_dataset(*state.data);
-  const DecoderConfig config = model_config(settings, trial, *data);
+  const TransformerConfig config = model_config(settings, trial, *data);
   const std::optional<Checkpoint> resumed = training_in(folder, state, config);
-  Decoder model = resumed ? resumed->model() : new_model(settings, trial, *data);
+  Transformer model = resumed ? resumed->model() : new_model(settings, trial, *data);
   const auto trainer =
       resumed ? std::make_unique<Trainer>(model, *data, *resumed) : std::make_unique<Trainer>(model, *data, state);
   const std::int64_t steps_before = trainer->state().steps_done;

@@ -1,13 +1,33 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
+#include <string>
 
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 
 namespace phasor {
 
-DecoderConfig DecoderConfig::checked() const {
-  constexpr const char* kModel = "Decoder";
-  DecoderConfig c = *this;
+namespace {
+
+constexpr const char* kModel = "Transformer";
+
+// Layers with an encoding of their own exist, and are named once.
+void check_layers(const TransformerConfig& config) {
+  std::set<std::int64_t> named;
+  for (std::size_t i = 0; i < config.layer_encodings.size(); i++)
+    for (const std::int64_t layer : config.layer_encodings[i].layers) {
+      PHASOR_CHECK(layer >= 0 && layer < config.num_hidden_layers, kModel, "layer_encodings[", i, "].layers: ", layer,
+                   ", expected 0 to ", config.num_hidden_layers - 1);
+      PHASOR_CHECK(named.insert(layer).second, kModel, "layer_encodings[", i, "].layers: ", layer,
+                   " again, expected every layer once at most");
+    }
+}
+
+}  // namespace
+
+TransformerConfig TransformerConfig::checked() const {
+  TransformerConfig c = *this;
   // Far beyond any model, and products of two of them can be counted.
   const auto check_size = [](const char* name, std::int64_t size, std::int64_t most) {
     PHASOR_CHECK(size >= 1 && size <= most, kModel, name, ": ", size, ", expected 1 to ", most);
@@ -27,11 +47,29 @@ DecoderConfig DecoderConfig::checked() const {
       AttentionHeads{c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim}.checked(kModel);
   c.num_key_value_heads = heads.key_heads;
   c.head_dim = heads.head_dim;
+  check_layers(c);
   return c;
 }
 
-ModelShape DecoderConfig::shape() const {
-  constexpr double kEmbeddingDeviation = 0.02;  // of Init::normal, which decoders have
+std::optional<std::int64_t> TransformerConfig::longest() const {
+  std::optional<std::int64_t> least = phasor::longest(encoding);
+  for (const LayerEncoding& other : layer_encodings)
+    if (const auto most = phasor::longest(other.encoding)) least = std::min(least.value_or(*most), *most);
+  return least;
+}
+
+std::string TransformerConfig::describe_encodings() const {
+  std::string text = describe(encoding);
+  for (const LayerEncoding& other : layer_encodings) {
+    text += other.layers.size() == 1 ? "; layer" : "; layers";
+    for (std::size_t i = 0; i < other.layers.size(); i++) text += (i ? ", " : " ") + std::to_string(other.layers[i]);
+    text += ": " + describe(other.encoding);
+  }
+  return text;
+}
+
+ModelShape TransformerConfig::shape() const {
+  constexpr double kEmbeddingDeviation = 0.02;  // of Init::normal, which transformers have
   return {.heads = num_attention_heads,
           .head_dim = head_dim,
           .model_dim = hidden_size,
@@ -40,7 +78,7 @@ ModelShape DecoderConfig::shape() const {
           .embedding_deviation = kEmbeddingDeviation};
 }
 
-double DecoderConfig::matrix_elements() const {
+double TransformerConfig::matrix_elements() const {
   const auto of = [](std::int64_t size) { return static_cast<double>(size); };
   const double projections = 2.0 * of(num_attention_heads + num_key_value_heads) * of(head_dim);
   const double feed_forward = 3.0 * of(intermediate_size);
@@ -48,7 +86,7 @@ double DecoderConfig::matrix_elements() const {
   return streams * of(hidden_size) * (of(vocab_size) + of(num_hidden_layers) * (projections + feed_forward));
 }
 
-BlockConfig DecoderConfig::block() const {
+BlockConfig TransformerConfig::block() const {
   return {.hidden_size = hidden_size,
           .num_attention_heads = num_attention_heads,
           .num_key_value_heads = num_key_value_heads,

@@ -1,4 +1,4 @@
-#include "phasor/models/decoder.h"
+#include "phasor/models/transformer.h"
 
 #include <gtest/gtest.h>
 
@@ -19,17 +19,17 @@ constexpr std::int64_t kBatch = 2, kLength = 17;
 
 // A model, tokens, and the loss of predicting each next token.
 struct Step {
-  Decoder model;
+  Transformer model;
   Tensor<std::int32_t, 2> tokens;
   std::vector<std::int32_t> targets;
   Tensor<float, 3> logits, grad_logits;
-  Decoder::Saved saved;
+  Transformer::Saved saved;
   Workspace workspace;
 
   // Fresh weights are so small that attention is nearly even: with `grown` ones positions and scores matter.
   enum Weights { fresh, grown };
 
-  explicit Step(const DecoderConfig& config, std::uint64_t seed = 5, Weights weights = fresh)
+  explicit Step(const TransformerConfig& config, std::uint64_t seed = 5, Weights weights = fresh)
       : model(config, seed),
         tokens(random_tokens({kBatch, kLength}, config.vocab_size, 3)),
         logits({kBatch, kLength, config.vocab_size}),
@@ -63,7 +63,7 @@ TEST_P(EveryModel, BeginsNearTheLossOfGuessing) {
   EXPECT_NEAR(step.loss(), std::log(29.0), 0.05 * std::log(29.0));
 }
 
-// The head reads the mean, so that the last block's log variances lead nowhere.
+// The head reads mu, so that the last block's log_sigma leads nowhere.
 bool leads_nowhere(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   return has("blocks.1.") && has("log_sigma") && (has("ffn") || has(".v_") || has(".o_"));
@@ -116,7 +116,7 @@ TEST_P(EveryModel, SavedMayBeMoved) {
   const auto gradients = [&](bool move) {
     Step step(GetParam().config, 5, Step::grown);
     step.loss();
-    Decoder::Saved moved;
+    Transformer::Saved moved;
     if (move) moved = std::move(step.saved), step.saved = {};
     step.model.backward(move ? moved : step.saved, step.grad_logits.view(), step.workspace);
     std::vector<float> all;
@@ -131,7 +131,7 @@ TEST_P(EveryModel, DecodingEqualsTheWholeSequence) {
   Step step(GetParam().config, 5, Step::grown);
   step.loss();
   for (const CachedKeys keys : {CachedKeys::rotated, CachedKeys::unrotated}) {
-    Decoder::Cache cache = step.model.make_cache({.batch = kBatch, .capacity = kLength, .keys = keys});
+    Transformer::Cache cache = step.model.make_cache({.batch = kBatch, .capacity = kLength, .keys = keys});
     Tensor<float, 2> logits({kBatch, 29});
     for (std::int64_t first = 0; first < kLength;) {
       const std::int64_t count = first == 0 ? 5 : 1;
@@ -163,24 +163,24 @@ TEST_P(EveryModel, ThreadsChangeNoBit) {
 INSTANTIATE_TEST_SUITE_P(Encodings, EveryModel, testing::ValuesIn(model_cases()),
                          [](const auto& each) { return each.param.name; });
 
-TEST(Decoder, EqualSeedsMakeEqualModelsAndOthersDoNot) {
-  const DecoderConfig config = model_cases()[0].config;
+TEST(Transformer, EqualSeedsMakeEqualModelsAndOthersDoNot) {
+  const TransformerConfig config = model_cases()[0].config;
   Step a(config, 7), b(config, 7), c(config, 8);
   EXPECT_EQ(a.loss(), b.loss());
   EXPECT_NE(a.loss(), c.loss());
 }
 
 // What is read from a file is not drawn first: 135 million numbers take six seconds.
-TEST(Decoder, WithZerosNothingIsDrawn) {
+TEST(Transformer, WithZerosNothingIsDrawn) {
   for (const Score score : {Score::dot, Score::w2}) {
-    DecoderConfig config{.vocab_size = 11,
-                         .hidden_size = 8,
-                         .num_hidden_layers = 2,
-                         .num_attention_heads = 2,
-                         .intermediate_size = 12,
-                         .tie_word_embeddings = false};
+    TransformerConfig config{.vocab_size = 11,
+                             .hidden_size = 8,
+                             .num_hidden_layers = 2,
+                             .num_attention_heads = 2,
+                             .intermediate_size = 12,
+                             .tie_word_embeddings = false};
     config.score = score;
-    Decoder model = Decoder::with_zeros(config);
+    Transformer model = Transformer::with_zeros(config);
     for (const NamedWeight& each : model.weights()) {
       if (each.weight->shape().size() < 2) continue;  // norms and tau begin at 1
       EXPECT_EQ(std::ranges::count(each.weight->value(), 0.0f), each.weight->size()) << each.name;
@@ -188,8 +188,8 @@ TEST(Decoder, WithZerosNothingIsDrawn) {
   }
 }
 
-TEST(Decoder, AnEncoderSeesWhatComesLater) {
-  DecoderConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+TEST(Transformer, ABidirectionalModelSeesWhatComesLater) {
+  TransformerConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
   for (const bool causal : {true, false}) {
     config.causal = causal;
     Step step(config);
@@ -201,8 +201,8 @@ TEST(Decoder, AnEncoderSeesWhatComesLater) {
   }
 }
 
-TEST(Decoder, UntiedHeadsQkNormAndWindowsHaveGradients) {
-  DecoderConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+TEST(Transformer, UntiedHeadsQkNormAndWindowsHaveGradients) {
+  TransformerConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
   config.tie_word_embeddings = false, config.qk_norm = true, config.sliding_window = 4, config.attention_bias = true;
   Step step(config);
   step.backward();
@@ -213,7 +213,7 @@ TEST(Decoder, UntiedHeadsQkNormAndWindowsHaveGradients) {
   }
 }
 
-TEST(Decoder, ScalingsCanChangeAtInference) {
+TEST(Transformer, ScalingsCanChangeAtInference) {
   Step step(small_config(RopeConfig{.head_dim = 6}, Score::dot));
   const double plain = step.loss();
   step.model.set_encoding(RopeConfig{.head_dim = 6, .scaling = {.type = "linear", .factor = 4.0}});
@@ -222,7 +222,76 @@ TEST(Decoder, ScalingsCanChangeAtInference) {
                "expected one that learns");
 }
 
-TEST(Decoder, WeightsOfOneLayer) {
+// Layers of one encoding share a plan, and a plan of unchanged positions is the one that was made first.
+TEST(Transformer, PlansAreSharedAndKept) {
+  Step step(shared_encoding(RopeConfig{.head_dim = 6}, AlibiConfig{.causal = true}, Score::dot), 5, Step::grown);
+  const double loss = step.loss();
+  const LayerPlans first = step.saved.plans;
+  ASSERT_EQ(first.plans.size(), 2u);
+  EXPECT_TRUE(first.plans[0]->rotate_q && first.plans[1]->bias);
+  const auto plan_of = [&](std::size_t layer) { return &**std::get<0>(step.saved.layers[layer].block).attention.plan; };
+  EXPECT_EQ(plan_of(0), &*first.plans[1]);
+  EXPECT_EQ(plan_of(1), &*first.plans[0]);
+  EXPECT_EQ(plan_of(2), &*first.plans[1]);
+  EXPECT_EQ(step.loss(), loss);
+  EXPECT_EQ(&*step.saved.plans.plans[0], &*first.plans[0]);
+  // Other positions, other settings and a copy of the model with other settings have other plans.
+  Transformer copy = step.model;
+  step.model.forward(step.tokens.view(), step.logits.view(), &step.saved, step.workspace, {.first_position = 3});
+  EXPECT_NE(&*step.saved.plans.plans[0], &*first.plans[0]);
+  step.model.set_layer_encoding(0, NoneConfig{});
+  EXPECT_NE(step.loss(), loss);
+  EXPECT_FALSE(step.saved.plans.plans[1]->bias);
+  std::swap(copy, step.model);
+  EXPECT_EQ(step.loss(), loss);
+  EXPECT_ERROR(step.model.set_layer_encoding(1, NoneConfig{}), "layer_encodings: index 1", "below 1");
+}
+
+// A plan of an encoding that learns is made anew, since its weights change.
+TEST(Transformer, PlansThatLearnAreMadeAnew) {
+  Step step(two_encodings(NoneConfig{}, T5Config{.bidirectional = false}, Score::dot), 5, Step::grown);
+  const double loss = step.loss();
+  for (const NamedWeight& each : step.model.weights())
+    if (each.name == "layer_positions.0.buckets")
+      std::iota(each.weight->value().begin(), each.weight->value().end(), 0.0f);
+  EXPECT_NE(step.loss(), loss);
+}
+
+// Two lists of layers with equal settings are the model with these settings.
+TEST(Transformer, ALayerEncodingIsWhatItsLayersHave) {
+  const EncodingConfig alibi = AlibiConfig{.causal = true};
+  TransformerConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+  config.layer_encodings = {{.layers = {0}, .encoding = alibi}, {.layers = {1}, .encoding = alibi}};
+  Step listed(config, 5, Step::grown), plain(small_config(alibi, Score::dot), 5, Step::grown);
+  EXPECT_EQ(listed.loss(), plain.loss());
+}
+
+TEST(Transformer, OneLayerWithAnglesOfTheLengthNeedsUnrotatedKeys) {
+  RopeConfig dynamic{.head_dim = 6, .max_position_embeddings = 8};
+  dynamic.scaling = {.type = "dynamic", .factor = 2.0};
+  const Transformer model(two_encodings(RopeConfig{.head_dim = 6}, dynamic, Score::dot), 1);
+  EXPECT_EQ(model.suitable_keys(8), CachedKeys::rotated);
+  EXPECT_EQ(model.suitable_keys(9), CachedKeys::unrotated);
+}
+
+TEST(Transformer, EncodingsOfLayersAreDescribed) {
+  TransformerConfig config = shared_encoding(LearnedConfig{.max_length = 32}, NoneConfig{}, Score::dot);
+  EXPECT_EQ(config.describe_encodings(), "learned table of 32 positions; layers 0, 2: no position encoding");
+  EXPECT_EQ(config.longest(), 32);
+  config.encoding = NoneConfig{};
+  EXPECT_EQ(config.longest(), std::nullopt);
+}
+
+TEST(Transformer, BadEncodingsOfLayersAreNamed) {
+  TransformerConfig config = two_encodings(NoneConfig{}, LearnedConfig{.max_length = 32}, Score::dot);
+  EXPECT_ERROR(Transformer(config, 1), "[Transformer]", "layer_encodings[0]: learned", "added to token embeddings");
+  config.layer_encodings = {{.layers = {2}}};
+  EXPECT_ERROR(Transformer(config, 1), "layer_encodings[0].layers: 2", "expected 0 to 1");
+  config.layer_encodings = {{.layers = {1}}, {.layers = {0, 1}}};
+  EXPECT_ERROR(Transformer(config, 1), "layer_encodings[1].layers: 1 again");
+}
+
+TEST(Transformer, WeightsOfOneLayer) {
   Step step(small_config(RopeConfig{.head_dim = 6}, Score::dot));
   Tensor<float, 4> weights({kBatch, 4, kLength, kLength});
   step.model.forward(step.tokens.view(), step.logits.view(), nullptr, step.workspace,
@@ -231,20 +300,20 @@ TEST(Decoder, WeightsOfOneLayer) {
   EXPECT_NEAR(std::accumulate(row, row + kLength, 0.0), 1.0, 1e-6);
 }
 
-TEST(Decoder, BadInputIsNamed) {
-  DecoderConfig config = small_config(NoneConfig{}, Score::dot);
+TEST(Transformer, BadInputIsNamed) {
+  TransformerConfig config = small_config(NoneConfig{}, Score::dot);
   config.num_hidden_layers = 0;
-  EXPECT_ERROR(Decoder(config, 1), "[Decoder]", "num_hidden_layers: 0");
+  EXPECT_ERROR(Transformer(config, 1), "[Transformer]", "num_hidden_layers: 0");
   config = small_config(NoneConfig{}, Score::w2), config.qk_norm = true;
-  EXPECT_ERROR(Decoder(config, 1), "qk_norm");
+  EXPECT_ERROR(Transformer(config, 1), "qk_norm");
   Step step(small_config(LearnedConfig{.max_length = 16}, Score::dot));
   EXPECT_ERROR(step.loss(), "16");
   Step other(small_config(NoneConfig{}, Score::dot));
-  EXPECT_ERROR(other.model.backward(other.saved, other.grad_logits.view(), other.workspace), "[Decoder]",
+  EXPECT_ERROR(other.model.backward(other.saved, other.grad_logits.view(), other.workspace), "[Transformer]",
                "saved: empty");
   other.tokens(1, 3) = 29;
   EXPECT_ERROR(other.loss(), "29");
-  Decoder::Cache cache = other.model.make_cache({.batch = 1, .capacity = 4});
+  Transformer::Cache cache = other.model.make_cache({.batch = 1, .capacity = 4});
   Tensor<float, 2> logits({1, 29});
   const Tensor<std::int32_t, 2> tokens = random_tokens({1, 5}, 29, 1);
   EXPECT_ERROR(other.model.decode(tokens.view(), cache, logits.view(), other.workspace), "5 more after 0",

@@ -1,14 +1,11 @@
-#include "phasor/layers/weight.h"
+#include "phasor/core/weight.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
-
-#include "phasor/core/random.h"
 
 namespace phasor {
 
-Weight::Weight(std::vector<std::int64_t> shape) : shape_(std::move(shape)) {
+Weight::Weight(std::string name, std::vector<std::int64_t> shape) : name_(std::move(name)), shape_(std::move(shape)) {
   PHASOR_CHECK(shape_.size() <= 2, "Weight", "shape: of rank ", shape_.size(), ", expected at most 2");
   value_ = Tensor<float, 1>({element_count(matrix_shape())});
 }
@@ -30,16 +27,8 @@ std::string weight_path(std::string_view prefix, std::string_view name) {
   return path += name;
 }
 
-void InitialValues::fill(std::span<float> values, std::int64_t inputs) {
-  if (init_ == Init::zeros) return;
-  if (init_ == Init::normal) return fill_normal(values, 0.02f);
-  const float bound = 1.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(inputs, 1)));
-  Philox(seed_, next_stream_++).fill_uniform(values, -bound, bound);
-}
-
-void InitialValues::fill_normal(std::span<float> values, float deviation) {
-  if (init_ == Init::zeros) return;
-  Philox(seed_, next_stream_++).fill_normal(values, 0.0f, deviation);
+void list_weight(std::string_view prefix, Weight& weight, NamedWeights& weights) {
+  weights.push_back({weight_path(prefix, weight.name()), &weight});
 }
 
 }  // namespace phasor

@@ -1,32 +1,16 @@
-// Weights and how they begin.
-#include "phasor/layers/weight.h"
+// How weights begin.
+#include "phasor/layers/initial_values.h"
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "phasor/layers/block.h"
-#include "support/expect_error.h"
 
 namespace phasor {
 namespace {
-
-TEST(Weight, ShapesAndGradients) {
-  Weight number(std::vector<std::int64_t>{}), row({5}), matrix({2, 3});
-  EXPECT_EQ(number.size(), 1);
-  EXPECT_EQ(row.matrix().shape, (Shape<2>{1, 5}));
-  EXPECT_EQ(matrix.matrix().shape, (Shape<2>{2, 3}));
-  EXPECT_EQ(Weight().size(), 0);
-  matrix.gradient()[4] = 2.0f;
-  EXPECT_EQ(matrix.gradient_matrix()(1, 1), 2.0f);
-  matrix.clear_gradient();
-  EXPECT_EQ(matrix.gradient_matrix()(1, 1), 0.0f);
-  EXPECT_ERROR(Weight({2, 3, 4}), "[Weight]", "shape: of rank 3", "at most 2");
-  EXPECT_ERROR(Weight({2, -3}), "[2, -3]");
-}
-
-TEST(Weight, Paths) {
-  EXPECT_EQ(weight_path("attention", "q_proj"), "attention.q_proj");
-  EXPECT_EQ(weight_path("", "tau"), "tau");
-}
 
 TEST(InitialValues, FanInIsUniformWithinItsBound) {
   std::vector<float> values(100000);

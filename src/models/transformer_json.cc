@@ -1,18 +1,23 @@
-#include "phasor/models/decoder_json.h"
+#include "phasor/models/transformer_json.h"
 
-#include "json/fields.h"
+#include "json/encoding_fields.h"
 
 namespace phasor {
 namespace {
 
-constexpr const char* kReader = "decoder_from_json";
+constexpr const char* kReader = "transformer_from_json";
 constexpr const char* kModelType = "phasor";  // so that no one takes it for a Hugging Face config
 
 }  // namespace
 
 static constexpr EnumWords<Score, 2> enum_words(Score) { return {{{Score::dot, "dot"}, {Score::w2, "w2"}}}; }
 
-static void fields(auto& archive, Is<DecoderConfig> auto& of) {
+static void fields(auto& archive, Is<LayerEncoding> auto& of) {
+  archive("layers", of.layers);
+  archive("encoding", of.encoding);
+}
+
+static void fields(auto& archive, Is<TransformerConfig> auto& of) {
   archive("vocab_size", of.vocab_size);
   archive("hidden_size", of.hidden_size);
   archive("num_hidden_layers", of.num_hidden_layers);
@@ -29,32 +34,27 @@ static void fields(auto& archive, Is<DecoderConfig> auto& of) {
   archive("sliding_window", of.sliding_window);
   archive("causal", of.causal);
   archive("score", of.score);
+  archive("encoding", of.encoding);
+  archive.since("layer_encodings", of.layer_encodings, {});
 }
 
-std::string decoder_to_json(const DecoderConfig& config) {
+std::string transformer_to_json(const TransformerConfig& config) {
   OrderedJson json{{"model_type", kModelType}};
   json.update(fields_to_json(config));
-  json["encoding"] = OrderedJson::parse(encoding_to_json(config.encoding));
   return json.dump(2) + "\n";
 }
 
-DecoderConfig decoder_from_json(std::string_view json, std::string_view source) {
+TransformerConfig transformer_from_json(std::string_view json, std::string_view source) {
   Json object = parse_json_object(json, kReader, source);
   const auto type = object.find("model_type");
   PHASOR_CHECK(type != object.end() && *type == kModelType, kReader, source, ": model_type ",
                type == object.end() ? "missing" : json_text(*type), ", expected \"", kModelType,
-               "\" (Decoder::from_pretrained reads models of Hugging Face)");
-  const auto encoding = object.find("encoding");
-  PHASOR_CHECK(encoding != object.end(), kReader, source, ": no encoding, expected it to be given");
-  const EncodingConfig encoding_config = encoding_from_json(encoding->dump(), std::string(source) + ": encoding");
-  object.erase("model_type");
-  object.erase("encoding");
-  auto config = fields_from_json<DecoderConfig>(object, kReader, std::string(source));
-  config.encoding = encoding_config;
-  return config;
+               "\" (Transformer::from_pretrained reads models of Hugging Face)");
+  object.erase(type);
+  return fields_from_json<TransformerConfig>(object, kReader, std::string(source));
 }
 
-void check_size(const char* function, std::string_view source, const DecoderConfig& config,
+void check_size(const char* function, std::string_view source, const TransformerConfig& config,
                 const StoredTensors& weights) {
   constexpr double kRoom = 2.0;  // errors about single tensors say more, where memory for them is no matter
   double stored = 0.0;

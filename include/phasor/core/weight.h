@@ -1,5 +1,6 @@
-// A trainable tensor of floats and the gradient of the loss by it. Layers own their weights and list their names,
-// dotted paths such as `attention.q_proj.weight`, for optimisers, checkpoints and bindings.
+// A trainable tensor of floats, the gradient of the loss by it, and its name. Layers and position encodings own their
+// weights and list them under dotted paths, such as `attention.q_proj.weight`, for optimisers, checkpoints and
+// bindings.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,11 @@ namespace phasor {
 class Weight {
  public:
   Weight() = default;
-  // [] for a single number, [n] or [rows, columns]; zeros.
-  explicit Weight(std::vector<std::int64_t> shape);
+  // The name is that within the owner: "weight", "bias", "slopes". The shape is [] for a single number, [n] or
+  // [rows, columns]; values begin as zeros.
+  Weight(std::string name, std::vector<std::int64_t> shape);
 
+  const std::string& name() const { return name_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t size() const { return value_.size(); }
 
@@ -33,10 +36,12 @@ class Weight {
  private:
   Shape<2> matrix_shape() const;
 
+  std::string name_;
   std::vector<std::int64_t> shape_;
   Tensor<float, 1> value_, gradient_;
 };
 
+// A weight and its path within a model.
 struct NamedWeight {
   std::string name;
   Weight* weight = nullptr;
@@ -46,24 +51,7 @@ using NamedWeights = std::vector<NamedWeight>;
 // "attention" and "q_proj" make "attention.q_proj"; an empty prefix adds nothing.
 std::string weight_path(std::string_view prefix, std::string_view name);
 
-// Initial values of weights. Every weight of a model draws from its own random stream, in the order of creation.
-enum class Init {
-  fan_in,  // uniform within 1/sqrt(inputs): what torch.nn.Linear does
-  normal,  // deviation 0.02: what transformers' language models do
-  zeros,   // for weights that are read from a file
-};
-
-// The random numbers that a new model draws from: equal seeds make equal models.
-class InitialValues {
- public:
-  explicit InitialValues(std::uint64_t seed, Init init = Init::fan_in) : seed_(seed), init_(init) {}
-  void fill(std::span<float> values, std::int64_t inputs);
-  void fill_normal(std::span<float> values, float deviation);
-  Init init() const { return init_; }
-
- private:
-  std::uint64_t seed_, next_stream_ = 0;
-  Init init_;
-};
+// Adds a weight to a list, under its own name after the prefix.
+void list_weight(std::string_view prefix, Weight& weight, NamedWeights& weights);
 
 }  // namespace phasor
