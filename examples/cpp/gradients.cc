@@ -1,4 +1,4 @@
-// Gradients of causal attention with ALiBi, also those of the bias table.
+// Gradients of causal attention with ALiBi, also those of the slopes.
 #include <phasor/phasor.h>
 
 #include <cstdio>
@@ -12,17 +12,14 @@ int main() {
   phasor::Philox(1).fill_normal(q), phasor::Philox(2).fill_normal(k), phasor::Philox(3).fill_normal(v);
   phasor::Philox(4).fill_normal(grad_out);
 
-  const auto plan = phasor::lower(phasor::AlibiConfig{.causal = true}, {},
-                                  {.queries = phasor::consecutive_positions(kTokens),
-                                   .shape = {.heads = kHeads, .head_dim = kHeadDim, .causal = true}});
-  const phasor::AttentionOptions options{.causal = true, .relative_bias = plan.bias};
+  const phasor::AttentionOptions options{.causal = true, .alibi_slopes = phasor::alibi_slopes(kHeads)};
   phasor::attention_forward(q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view()}, options);
 
   Tensor<float, 4> grad_q(q.shape()), grad_k(k.shape()), grad_v(v.shape());
-  Tensor<float, 2> grad_bias(plan.bias->table.shape());  // [heads, distances]
+  Tensor<float, 1> grad_slopes({kHeads});
   phasor::attention_backward(
       q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view(), .grad_out = grad_out.view()},
-      {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .relative_bias = grad_bias.view()}, options);
-  std::printf("q %.4f, k %.4f, v %.4f, bias of the distance -1 %.4f\n", grad_q(0, 3, 255, 0), grad_k(0, 3, 255, 0),
-              grad_v(0, 3, 255, 0), grad_bias(3, -1 - plan.bias->first_distance));
+      {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .alibi_slopes = grad_slopes.view()}, options);
+  std::printf("q %.4f, k %.4f, v %.4f, slope %.4f\n", grad_q(0, 3, 255, 0), grad_k(0, 3, 255, 0),
+              grad_v(0, 3, 255, 0), grad_slopes(3));
 }
