@@ -24,6 +24,8 @@ class Cache {
     const Array k(kName, "k", k_object), v(kName, "v", v_object);
     const RotationArgument rotation(kName, "rotation", rotation_object);
     const std::vector<std::int64_t> counts = integers(kName, "counts", counts_object);
+    PHASOR_CHECK(counts_object.is_none() || !counts.empty() || config().batch == 0, kName,
+                 "counts: no numbers, expected one for each sequence");
     const auto rows = [](const Array& x) { return x.visit([&]<class T>(T) { return KvRows(x.view<const T, 4>()); }); };
     const KvRows k_rows = rows(k), v_rows = rows(v);
     const nb::gil_scoped_release released;

@@ -127,12 +127,16 @@ class Recorded(torch.autograd.Function):
 
     name = ""
 
-    @classmethod
-    def call(cls, *inputs: Any) -> Any:
+    @staticmethod
+    def check(name: str) -> None:
         if torch._C._are_functorch_transforms_active():
             raise NotImplementedError(
-                f"[{cls.name}] vmap, torch.func.grad: not supported; expected backward() or torch.autograd.grad"
+                f"[{name}] vmap, torch.func.grad: not supported; expected backward() or torch.autograd.grad"
             )
+
+    @classmethod
+    def call(cls, *inputs: Any) -> Any:
+        cls.check(cls.name)
         return cls.apply(*inputs)
 
 
