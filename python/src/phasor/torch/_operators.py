@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,6 @@ from phasor.torch._options import (
     Tensors,
     fake_gradients,
     gradient_memory,
-    gradient_results,
     lowered,
     only_wanted,
 )
@@ -33,7 +32,8 @@ class Operators:
 
     Arguments of forward are streams [tau eps] with_lse with_softmax with_weights options, its results outs lse softmax
     weights; those of backward streams [tau eps] outs softmax grad_outs grad_lse wanted options, its results the gradients
-    of streams, tau and the options that have one. What is not asked for is empty.
+    of streams, tau and the options that have one. What is not asked for is empty; within this package also None, since a
+    tensor takes torch a microsecond.
     """
 
     def __init__(self, name: str, streams: Sequence[str], outs: Sequence[str], has_temperature: bool) -> None:
@@ -49,22 +49,22 @@ class Operators:
             self._forward_name,
             f"({given}, bool with_lse, bool with_softmax, bool with_weights, {SCHEMA}) -> "
             f"({_tensors([*outs, 'lse', 'softmax', 'weights'])})",
-            cpu=self._forward_cpu,
+            cpu=filled(self._compute),
             fake=self._forward_fake,
-            autograd=self.forward_autograd,
+            autograd=filled(self.forward_autograd),
         )
         self._backward = define(
             self._backward_name,
             f"({given}, {_tensors([*outs, 'softmax', *(f'grad_{out}' for out in outs)])}, Tensor? grad_lse, "
             f"bool[] wanted, {SCHEMA}) -> ({_tensors([f'grad_{name}' for name in (*learned, *LEARNED)])})",
-            cpu=self._backward_cpu,
+            cpu=filled(self._differentiate),
             fake=self._backward_fake,
-            autograd=self.backward_autograd,
+            autograd=filled(self.backward_autograd),
         )
-        self.forward_now = direct(self._forward, self._forward_cpu)
-        self._backward_now = direct(self._backward, self._backward_cpu)
+        self.forward_now = direct(self._forward, self._compute)
+        self._backward_now = direct(self._backward, self._differentiate)
 
-    def __call__(self, *arguments: Any) -> Tensors:
+    def __call__(self, *arguments: Any) -> Any:
         if torch.compiler.is_compiling():
             return self._forward(*arguments)
         return self.forward_autograd(*arguments)  # a shorter way to the same
@@ -86,25 +86,24 @@ class Operators:
             return {}
         return {"tau": arguments[self.streams].item(), "eps": arguments[self.streams + 1]}
 
-    def _forward_cpu(self, *arguments: Any) -> Tensors:
+    def _compute(self, *arguments: Any) -> tuple[torch.Tensor | None, ...]:
         first = self._first
         q, k, v = arguments[:3]
         with_lse, with_softmax, with_weights = arguments[first : first + 3]
         rows = q.shape[:3]
-        outs = [empty_output(q, v) for _ in range(self.outs)]
-        lse = empty_float32(rows if with_lse else 0)
-        softmax = empty_float32((*rows, 2) if with_softmax else 0)
-        weights = empty_float32((*rows, k.shape[2]) if with_weights else 0)
+        results = (
+            *[empty_output(q, v) for _ in range(self.outs)],
+            empty_float32(rows) if with_lse else None,
+            empty_float32((*rows, 2)) if with_softmax else None,
+            empty_float32((*rows, k.shape[2])) if with_weights else None,
+        )
         getattr(_phasor, self._forward_name)(
             *map(with_contiguous_rows, arguments[: self.streams]),
-            *outs,
-            lse if with_lse else None,
-            softmax if with_softmax else None,
-            weights if with_weights else None,
+            *results,
             **self._temperature(arguments),
             **lowered(arguments[first + 3 :]),
         )
-        return (*outs, lse, softmax, weights)
+        return results
 
     def _forward_fake(self, *arguments: Any) -> Tensors:
         q, k, v = arguments[:3]
@@ -116,7 +115,7 @@ class Operators:
             *(q.new_empty(shape if is_asked else (0,), dtype=torch.float32) for shape, is_asked in asked),
         )
 
-    def _backward_cpu(self, *arguments: Any) -> Tensors:
+    def _differentiate(self, *arguments: Any) -> tuple[torch.Tensor | None, ...]:
         first, last = self._first, self._after_grads
         outs, grad_outs = arguments[first : first + self.outs + 1], arguments[first + self.outs + 1 : last + 1]
         wanted, options = arguments[last + 1], arguments[last + 2 :]
@@ -134,7 +133,7 @@ class Operators:
         )
         if self.has_temperature:
             gradients.append(torch.full_like(arguments[self.streams], grad_tau))
-        return (*gradients, *gradient_results(memory))
+        return (*gradients, *map(memory.get, LEARNED))
 
     def _backward_fake(self, *arguments: Any) -> Tensors:
         last = self._after_grads
@@ -142,6 +141,15 @@ class Operators:
         if self.has_temperature:
             gradients.append(torch.empty_like(arguments[self.streams]))
         return (*gradients, *fake_gradients(arguments[0], arguments[last + 1], arguments[last + 2 :]))
+
+
+def filled(function: Callable[..., Any]) -> Callable[..., Tensors]:
+    """A function of torch.library, whose results are all tensors."""
+
+    def call(*arguments: Any) -> Tensors:
+        return tuple(empty_float32(0) if x is None else x for x in function(*arguments))
+
+    return call
 
 
 def _tensors(names: Sequence[str]) -> str:
@@ -166,7 +174,8 @@ class _Attention(Recorded):
         *outs, lse, softmax, weights = results
         ctx.saved = Saved(ctx, (*inputs, *outs, softmax), options)
         ctx.operators, ctx.eps = operators, eps
-        ctx.mark_non_differentiable(softmax, weights, *(() if with_lse else (lse,)))
+        unused = (None if with_lse else lse, softmax, weights)
+        ctx.mark_non_differentiable(*[x for x in unused if x is not None])
         ctx.set_materialize_grads(False)
         return results  # type: ignore[no-any-return]
 

@@ -43,6 +43,14 @@ class Form(NamedTuple):
     lower: Callable[..., Any]  # the values -> what the C++ function takes; None is not given
 
 
+class Rotation(NamedTuple):
+    """A RotaryTable for the C++ functions, made in less time."""
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+    pairing: Any
+
+
 # ----------------------------------------------------------------------------------------------------- types of options
 
 
@@ -140,7 +148,7 @@ FORMS = {
     "RotaryTable": Form(
         (("_cos", "Tensor?", None, 1), ("_sin", "Tensor?", None, 1), ("_pairing", "str", "", 3)),
         _rotary,
-        lambda cos, sin, pairing: None if cos is None else RotaryTable(cos, sin, pairing),
+        lambda cos, sin, pairing: None if cos is None else Rotation(cos, sin, pairing),
     ),
     "integers": Form((("", "Tensor?", None, 2),), _integers, _itself),
     "int": Form((("", "Tensor?", None, 2),), _seed, lambda seed: int(seed) % 2**64),
@@ -255,19 +263,14 @@ def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> dict[str,
     return {name: empty_float32(tuple(option.shape)) for name, option, is_wanted in given if is_wanted}
 
 
-def gradient_results(memory: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    """As operators return them: one for each name, empty where not wanted."""
-    return [memory[name] if name in memory else empty_float32(0) for name in LEARNED]
-
-
 def fake_gradients(like: torch.Tensor, wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor]:
-    """The shapes of gradient_results."""
+    """One for each name of LEARNED, empty where not wanted."""
     return [
         like.new_empty(option.shape if is_wanted else (0,), dtype=torch.float32)
         for option, is_wanted in zip(options, wanted)
     ]
 
 
-def only_wanted(gradients: Sequence[torch.Tensor], wanted: Sequence[bool]) -> list[torch.Tensor | None]:
+def only_wanted(gradients: Sequence[torch.Tensor | None], wanted: Sequence[bool]) -> list[torch.Tensor | None]:
     """As autograd takes them: None where there is none."""
     return [gradient if is_wanted else None for gradient, is_wanted in zip(gradients, wanted)]

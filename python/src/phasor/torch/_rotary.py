@@ -13,12 +13,12 @@ from phasor.torch import _plain
 from phasor.torch._devices import warn_of_float64
 from phasor.torch._inputs import check_tensors, empty_like, with_contiguous_rows
 from phasor.torch._library import Recorded, define, direct, records_gradient
-from phasor.torch._options import rotary_tensors
+from phasor.torch._options import Rotation, rotary_tensors
 
 
 def _cpu(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: str, transpose: bool) -> torch.Tensor:
     out = empty_like(x)
-    table = RotaryTable(cos, sin, pairing)  # type: ignore[arg-type]
+    table: Any = Rotation(cos, sin, pairing)
     _phasor.apply_rotary(with_contiguous_rows(x), table, out, transpose=transpose)
     return out
 
@@ -52,7 +52,7 @@ def _autograd(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *how: Any) 
 
 _rotate = define(
     "apply_rotary",
-    "(Tensor x, Tensor cos, Tensor sin, str pairing, bool transpose) -> Tensor",
+    "(Tensor x, Tensor table_cos, Tensor table_sin, str table_pairing, bool transpose) -> Tensor",
     cpu=_cpu,
     fake=_fake,
     autograd=_autograd,
