@@ -204,6 +204,7 @@ std::vector<std::int64_t> integers(const char* function, const char* name, nb::h
     return result;
   }
   const Array array(function, name, object);
+  if (array.rank() == 1 && array.size(0) == 0) return {};  // libraries make a list without numbers one of floats
   if (array.type() == ElementType::int32) return array.copy<std::int32_t>();
   return array.copy<std::int64_t>();
 }

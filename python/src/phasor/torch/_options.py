@@ -178,7 +178,8 @@ ARGUMENTS = sorted((argument for row in OPTIONS for argument in _arguments(row))
 SCHEMA = ", ".join(f"{argument.schema} {argument.name}" for argument in ARGUMENTS)
 FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # the first ones, by which a derivative could be asked
 TENSORS = sum(argument.order <= 2 for argument in ARGUMENTS)
-Options: Any = namedtuple("Options", [argument.name for argument in ARGUMENTS])  # what operators take after the rest
+_names = tuple(argument.name for argument in ARGUMENTS)
+Options: Any = namedtuple("Options", _names)  # type: ignore[misc]  # what operators take after the rest
 _DEFAULTS = {argument.name: argument.default for argument in ARGUMENTS}
 _ROWS = {row.name: (FORMS[row.type].read, [argument.name for argument in _arguments(row)], row) for row in OPTIONS}
 # For `lowered`: name, where its arguments are, and the form's function.
