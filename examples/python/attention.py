@@ -20,16 +20,16 @@ rope = phasor.Rope.from_config({"model_type": "qwen3", "rope_theta": 1e6, "head_
 table = rope.table(np.arange(tokens))
 options = {"causal": True, "window": 128, "q_rotary": table, "k_rotary": table}
 
-out, lse = phasor.attention(q, k, v, **options, return_lse=True)
+out, softmax = phasor.attention(q, k, v, **options, return_softmax=True)
 print("out ", out.shape, out[0, -1, -1, :3].round(4))
 
-gradients = phasor.attention_backward(q, k, v, out, lse, np.ones_like(out), **options)
+gradients = phasor.attention_backward(q, k, v, out, softmax, np.ones_like(out), **options)
 print("grad", gradients.k.shape, f"largest {abs(gradients.k).max():.4f}")
 
 # A learned bias by distance goes in as a table, and its gradient comes out.
 bias = phasor.RelativeBias(normal(heads, 2 * 16 + 1), first_distance=-16)
-out, lse = phasor.attention(q, k, v, relative_bias=bias, return_lse=True)
-gradients = phasor.attention_backward(q, k, v, out, lse, np.ones_like(out), relative_bias=bias)
+out, softmax = phasor.attention(q, k, v, relative_bias=bias, return_softmax=True)
+gradients = phasor.attention_backward(q, k, v, out, softmax, np.ones_like(out), relative_bias=bias)
 print("bias", gradients.relative_bias.shape)
 
 # Decoding: each token is appended, then attends to all before it.

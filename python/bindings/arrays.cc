@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <sstream>
 #include <string_view>
 
 #include "phasor/core/check.h"
@@ -63,17 +62,9 @@ ElementType type_of(nb::dlpack::dtype dtype) {
   return ElementType::other;
 }
 
-std::string text_of(nb::handle object) { return nb::str(object).c_str(); }
-
-template <class... Parts>
-[[noreturn]] void fail_type_error(const char* function, const Parts&... parts) {
-  std::ostringstream text;
-  text << '[' << function << "] ";
-  (text << ... << parts);
-  throw nb::type_error(text.str().c_str());
-}
-
 }  // namespace
+
+std::string text_of(nb::handle object) { return nb::str(object).c_str(); }
 
 Array::Array(const char* function, const char* name, nb::handle object, Access access)
     : function_(function), name_(name), given_(!object.is_none()) {
@@ -160,25 +151,30 @@ void Array::fail_object(nb::handle object, Access access) const {
                   ", expected memory that DLPack can describe: float32, float16 or bfloat16 on the CPU");
 }
 
-void Array::fail_type(ElementType expected) const {
+const char* Array::expected_name(ElementType type) { return name_of(type); }
+
+void Array::fail_type(const char* expected) const {
   fail_type_error(function_, name_, ": ", type_ == ElementType::other ? name_of(dtype_) : name_of(type_), ", expected ",
-                  name_of(expected));
+                  expected);
 }
 
 void Array::fail_none() const { fail_type_error(function_, name_, ": None, expected an array"); }
 
 void Array::fail_not_float() const {
   if (!given_) fail_none();
-  fail_type_error(function_, name_, ": ", type_ == ElementType::other ? name_of(dtype_) : name_of(type_),
-                  ", expected float32, float16 or bfloat16");
+  fail_type("float32, float16 or bfloat16");
+}
+
+std::string Array::shape_text() const {
+  std::ostringstream text;
+  for (int i = 0; i < rank_; i++) text << (i ? ", " : "") << size(i);
+  return '[' + text.str() + ']';
 }
 
 void Array::fail_rank(int least, int most) const {
-  std::ostringstream text;
-  for (int i = 0; i < rank_; i++) text << (i ? ", " : "") << shape_[static_cast<std::size_t>(i)];
   const std::string expected =
       least == most ? std::to_string(most) : std::to_string(least) + " to " + std::to_string(most);
-  fail(function_, name_, ": shape [", text.str(), "], expected ", expected, " dimensions");
+  fail(function_, name_, ": shape ", shape_text(), ", expected ", expected, " dimensions");
 }
 
 void Array::fail_layout() const {
@@ -188,25 +184,27 @@ void Array::fail_layout() const {
 
 void Array::fail_alignment() const { fail(function_, name_, ": memory is not aligned to its element type"); }
 
+std::int64_t whole_number(const char* function, const char* name, nb::handle object) {
+  const nb::object index = nb::steal(PyNumber_Index(object.ptr()));
+  if (!index.is_valid()) {
+    PyErr_Clear();
+    fail_type_error(function, name, ": ", nb::repr(object).c_str(), ", expected a whole number");
+  }
+  std::int64_t result = 0;
+  PHASOR_CHECK(nb::try_cast(index, result, false), function, name, ": ", text_of(index), ", expected 64 bits");
+  return result;
+}
+
 std::vector<std::int64_t> integers(const char* function, const char* name, nb::handle object) {
   if (object.is_none()) return {};
-  std::int64_t one = 0;
-  if (PyLong_Check(object.ptr())) {
-    PHASOR_CHECK(nb::try_cast(object, one, false), function, name, ": ", text_of(object), ", expected 64 bits");
-    return {one};
-  }
-  std::vector<std::int64_t> result;
+  if (PyLong_Check(object.ptr())) return {whole_number(function, name, object)};
   if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
-    for (const nb::handle item : object) {
-      nb::object index = nb::steal(PyNumber_Index(item.ptr()));
-      if (!index.is_valid()) PyErr_Clear();
-      if (!index.is_valid() || !nb::try_cast(index, one, false))
-        fail_type_error(function, name, ": holds ", text_of(item), ", expected whole numbers");
-      result.push_back(one);
-    }
+    std::vector<std::int64_t> result;
+    for (const nb::handle item : object) result.push_back(whole_number(function, name, item));
     return result;
   }
   const Array array(function, name, object);
+  if (array.rank() == 1 && array.size(0) == 0) return {};  // libraries make a list without numbers one of floats
   if (array.type() == ElementType::int32) return array.copy<std::int32_t>();
   return array.copy<std::int64_t>();
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,9 @@ class Array {
   bool given() const { return given_; }
   ElementType type() const { return type_; }
   const void* data() const { return data_; }
+  int rank() const { return rank_; }
+  std::int64_t size(int dimension) const { return shape_[static_cast<std::size_t>(dimension)]; }
+  std::string shape_text() const;
 
   // An array of fewer dimensions, but at least `least_rank`, gets leading ones of size 1.
   template <class T, int Rank>
@@ -96,7 +100,8 @@ class Array {
     return f(bf16{});
   }
 
-  [[noreturn]] void fail_type(ElementType expected) const;
+  [[noreturn]] void fail_type(ElementType expected) const { fail_type(expected_name(expected)); }
+  [[noreturn]] void fail_type(const char* expected) const;
   [[noreturn]] void fail_not_float() const;
 
  private:
@@ -107,6 +112,7 @@ class Array {
   bool take_bits(nb::handle object, Access access);
   [[noreturn]] void fail_object(nb::handle object, Access access) const;
   [[noreturn]] void fail_none() const;
+  static const char* expected_name(ElementType type);
   [[noreturn]] void fail_rank(int least, int most) const;
   [[noreturn]] void fail_layout() const;
   [[noreturn]] void fail_alignment() const;
@@ -121,6 +127,19 @@ class Array {
   int rank_ = 0;
   std::array<std::int64_t, kMostDimensions> shape_{}, strides_{};
 };
+
+template <class... Parts>
+[[noreturn]] void fail_type_error(const char* function, const Parts&... parts) {
+  std::ostringstream text;
+  text << '[' << function << "] ";
+  (text << ... << parts);
+  throw nb::type_error(text.str().c_str());
+}
+
+std::string text_of(nb::handle object);
+
+// A whole number of 64 bits: an int, or another type that has __index__.
+std::int64_t whole_number(const char* function, const char* name, nb::handle object);
 
 // Whole numbers: one, a sequence of them, or an array [n] of int32 or int64. They are copied. None gives none.
 std::vector<std::int64_t> integers(const char* function, const char* name, nb::handle object);

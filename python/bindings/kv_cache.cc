@@ -19,12 +19,13 @@ class Cache {
  public:
   Cache(const KvCacheConfig& config, const std::string& dtype) : cache_(make(config, dtype)), dtype_(dtype) {}
 
-  void append(nb::handle k_object, nb::handle v_object, nb::handle cos, nb::handle sin, nb::handle pairing,
-              nb::handle counts_object) {
+  void append(nb::handle k_object, nb::handle v_object, nb::handle rotation_object, nb::handle counts_object) {
     static constexpr const char* kName = "KVCache.append";
     const Array k(kName, "k", k_object), v(kName, "v", v_object);
-    const RotationArgument rotation(kName, "cos", cos, "sin", sin, pairing);
+    const RotationArgument rotation(kName, "rotation", rotation_object);
     const std::vector<std::int64_t> counts = integers(kName, "counts", counts_object);
+    PHASOR_CHECK(counts_object.is_none() || !counts.empty() || config().batch == 0, kName,
+                 "counts: no numbers, expected one for each sequence");
     const auto rows = [](const Array& x) { return x.visit([&]<class T>(T) { return KvRows(x.view<const T, 4>()); }); };
     const KvRows k_rows = rows(k), v_rows = rows(v);
     const nb::gil_scoped_release released;
@@ -36,11 +37,11 @@ class Cache {
     static constexpr const char* kName = "KVCache.attention";
     const Array q(kName, "q", q_object), out(kName, "out", out_object, Access::write),
         lse(kName, "lse", lse_object, Access::write), weights(kName, "weights", weights_object, Access::write);
-    const OptionArguments arguments(kName, options);
+    const OptionArguments arguments(kName, options, q);
     const auto call = [&]<class T>(T, const auto& cache) {
       const auto q_view = q.view<const T, 4>();
-      const AttentionOutput<T> output{out.view<T, 4>(), lse.optional_view<float, 3>(),
-                                      weights.optional_view<float, 4>()};
+      const AttentionOutput<T> output{
+          out.view<T, 4>(), lse.optional_view<float, 3>(), {}, weights.optional_view<float, 4>()};
       const nb::gil_scoped_release released;
       attention_forward(q_view, cache, output, arguments.value);
     };
@@ -118,8 +119,8 @@ void bind_kv_cache(nb::module_& module) {
           },
           arg("batch"), arg("key_heads"), arg("capacity"), arg("channels"), arg("value_channels") = 0,
           arg("dtype") = "float32", arg("rotated") = true)
-      .def("append", &Cache::append, array_arg("k"), array_arg("v"), array_arg("cos") = nb::none(),
-           array_arg("sin") = nb::none(), arg("pairing").none() = nb::none(), arg("counts").none() = nb::none())
+      .def("append", &Cache::append, array_arg("k"), array_arg("v"), array_arg("rotation") = nb::none(),
+           arg("counts").none() = nb::none())
       .def("attention", &Cache::attend, array_arg("q"), array_arg("out"), array_arg("lse"), array_arg("weights"),
            arg("options"))
       .def("truncate", &Cache::truncate, arg("b"), arg("length"))

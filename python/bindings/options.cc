@@ -1,97 +1,174 @@
 #include "options.h"
 
-#include <algorithm>
-#include <array>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace phasor::python {
 namespace {
 
-constexpr std::array kNames{
-    "scale",          "causal",     "window_left", "window_right", "query_offsets", "key_lengths",
-    "query_starts",   "key_starts", "visible",     "mask",         "key_bias",      "relative_bias",
-    "q_cos",          "q_sin",      "k_cos",       "k_sin",        "pairing",       "softcap",
-    "first_distance", "sinks",      "dropout",     "seed",
-};
-
-consteval std::size_t slot(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); i++)
-    if (kNames[i] == name) return i;
-  throw "no such option";
+nb::object default_of(bool value) { return nb::bool_(value); }
+nb::object default_of(double value) { return nb::float_(value); }
+template <class Absent>
+nb::object default_of(const Absent&) {
+  return nb::none();
 }
 
-std::vector<nb::handle> by_name(const char* function, const nb::kwargs& arguments) {
-  std::vector<nb::handle> given(kNames.size(), nb::handle(Py_None));
-  for (const auto& [key, value] : arguments) {
-    const std::string_view name = nb::borrow<nb::str>(key).c_str();
-    const auto* found = std::ranges::find(kNames, name);
-    if (found == kNames.end())
-      throw nb::type_error(("[" + std::string(function) + "] " + std::string(name) + ": not an option").c_str());
-    given[static_cast<std::size_t>(found - kNames.begin())] = value;
-  }
-  return given;
+[[noreturn]] void fail_unknown(const char* function, const char* prefix, nb::handle name) {
+  fail_type_error(function, prefix, text_of(name), ": not an option");
 }
 
 }  // namespace
 
-RotationArgument::RotationArgument(const char* function, const char* cos_name, nb::handle cos, const char* sin_name,
-                                   nb::handle sin, nb::handle pairing)
-    : cos_(function, cos_name, cos), sin_(function, sin_name, sin) {
-  PHASOR_CHECK(cos_.given() == sin_.given(), function, cos_.given() ? sin_name : cos_name,
-               ": not given, expected it beside ", cos_.given() ? cos_name : sin_name);
-  if (!cos_.given()) return;
-  view_.emplace(cos_.view<const float, 3>(2), sin_.view<const float, 3>(2), pairing_of(function, pairing));
+RotationArgument::RotationArgument(const char* function, const char* name, nb::handle table) {
+  if (table.is_none()) return;
+  cos_object_ = nb::getattr(table, "cos", nb::none());
+  sin_object_ = nb::getattr(table, "sin", nb::none());
+  const nb::object pairing = nb::getattr(table, "pairing", nb::none());
+  if (pairing.is_none())
+    fail_type_error(function, name, ": ", nb::type_name(table.type()).c_str(), ", expected a RotaryTable");
+  cos_.emplace(function, name, cos_object_);
+  sin_.emplace(function, name, sin_object_);
+  view_.emplace(cos_->view<const float, 3>(2), sin_->view<const float, 3>(2), pairing_of(function, pairing));
 }
 
-template <class Number>
-Number OptionArguments::number(std::size_t slot, Number otherwise) const {
-  if (given(slot).is_none()) return otherwise;
-  Number result{};
-  if (!nb::try_cast(given(slot), result)) {
-    const char* expected = std::is_same_v<Number, double> ? "a number" : "a whole number of 64 bits";
-    throw nb::type_error(("[" + std::string(function_) + "] " + kNames[slot] + ": " + nb::repr(given(slot)).c_str() +
-                          ", expected " + expected)
-                             .c_str());
+OptionArguments::OptionArguments(const char* function, const nb::kwargs& arguments, const Array& q)
+    : function_(function), has_sequences_(q.rank() > 0 && q.size(0) > 0) {
+  bool has_seed = false;
+  for (const auto& [key, object] : arguments) {
+    const std::string_view name = nb::borrow<nb::str>(key).c_str();
+    bool known = false;
+    for_each_option([&, given = object](const auto& row) {
+      if (known || name != row.name) return;
+      known = true;
+      read(row.name, given, value.*row.member);
+    });
+    if (!known) fail_unknown(function, "", key);
+    has_seed = has_seed || (name == "seed" && !object.is_none());
   }
-  return result;
+  complete(has_seed);
 }
 
-const Array& OptionArguments::hold(std::size_t slot) {
-  return arrays_.emplace_back(function_, kNames[slot], given(slot));
+// Rules between options, and the default of one that depends on another.
+void OptionArguments::complete(bool has_seed) {
+  PHASOR_CHECK(value.dropout == 0 || has_seed, function_, "seed: None beside dropout ", value.dropout,
+               ", expected a whole number: results depend on it alone");
+  if (value.key_starts.empty()) value.key_starts = value.query_starts;
+  if (value.q_rotary && value.k_rotary)
+    PHASOR_CHECK(value.q_rotary->pairing == value.k_rotary->pairing, function_, "k_rotary: pairing ",
+                 pairing_name(value.k_rotary->pairing), ", expected ", pairing_name(value.q_rotary->pairing),
+                 " as q_rotary has");
 }
 
-OptionArguments::OptionArguments(const char* function, const nb::kwargs& arguments)
-    : function_(function), given_(by_name(function, arguments)) {
-  if (!given(slot("scale")).is_none()) value.scale = number(slot("scale"), 0.0);
-  value.softcap = number(slot("softcap"), 0.0);
-  value.dropout = {number(slot("dropout"), 0.0), number(slot("seed"), std::uint64_t{0})};
-  read_places();
-  read_tables();
+void OptionArguments::read(const char*, nb::handle object, bool& result) { result = nb::cast<bool>(nb::bool_(object)); }
+
+void OptionArguments::read(const char* name, nb::handle object, double& result) {
+  if (!nb::try_cast(object, result))
+    fail_type_error(function_, name, ": ", nb::repr(object).c_str(), ", expected a number");
 }
 
-void OptionArguments::read_places() {
-  value.causal = nb::cast<bool>(nb::bool_(given(slot("causal"))));
-  value.window = {number(slot("window_left"), Window::kUnbounded), number(slot("window_right"), Window::kUnbounded)};
-  value.query_offsets = query_offsets_ = integers(function_, "query_offsets", given(slot("query_offsets")));
-  value.key_lengths = key_lengths_ = integers(function_, "key_lengths", given(slot("key_lengths")));
-  value.query_starts = query_starts_ = integers(function_, "query_starts", given(slot("query_starts")));
-  value.key_starts = key_starts_ = integers(function_, "key_starts", given(slot("key_starts")));
+void OptionArguments::read(const char* name, nb::handle object, std::optional<double>& result) {
+  if (!object.is_none()) read(name, object, result.emplace());
 }
 
-void OptionArguments::read_tables() {
-  value.visible = hold(slot("visible")).optional_view<const bool, 4>(1);
-  value.mask = hold(slot("mask")).optional_view<const float, 4>(1);
-  value.key_bias = hold(slot("key_bias")).optional_view<const float, 3>(1);
-  const Array& bias = hold(slot("relative_bias"));
-  if (bias.given())
-    value.relative_bias.emplace(bias.view<const float, 2>(), number(slot("first_distance"), std::int64_t{0}));
-  const auto sinks = hold(slot("sinks")).optional_view<const float, 1>();
-  value.sinks = std::span(sinks.data, static_cast<std::size_t>(sinks.data ? sinks.shape[0] : 0));
-  const nb::handle pairing = given(slot("pairing"));
-  value.rotate_q =
-      rotations_.emplace_back(function_, "q_cos", given(slot("q_cos")), "q_sin", given(slot("q_sin")), pairing).view();
-  value.rotate_k =
-      rotations_.emplace_back(function_, "k_cos", given(slot("k_cos")), "k_sin", given(slot("k_sin")), pairing).view();
+void OptionArguments::read(const char* name, nb::handle object, std::uint64_t& result) {
+  if (!object.is_none() && !nb::try_cast(object, result))
+    fail_type_error(function_, name, ": ", nb::repr(object).c_str(), ", expected a whole number, 0 .. 2^64 - 1");
+}
+
+void OptionArguments::read(const char* name, nb::handle object, Window& result) {
+  const auto bound = [&](nb::handle size) {
+    return size.is_none() ? Window::kUnbounded : whole_number(function_, name, size);
+  };
+  if (!PyTuple_Check(object.ptr()) && !PyList_Check(object.ptr())) {
+    result = bound(object);
+    return;
+  }
+  PHASOR_CHECK(nb::len(object) == 2, function_, name, ": ", nb::repr(object).c_str(), ", expected (left, right)");
+  result = {bound(object[0]), bound(object[1])};
+}
+
+// C++ takes an empty list for one that is not given.
+void OptionArguments::read(const char* name, nb::handle object, SpanInput<std::int64_t>& result) {
+  std::vector<std::int64_t> numbers = integers(function_, name, object);
+  PHASOR_CHECK(object.is_none() || !numbers.empty() || !has_sequences_, function_, name,
+               ": no numbers, expected one for each sequence");
+  result = std::move(numbers);
+}
+
+void OptionArguments::read(const char* name, nb::handle object, SpanInput<float>& result) {
+  if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
+    std::vector<float> numbers;
+    for (const nb::handle item : object) {
+      double number = 0;
+      read(name, item, number);
+      numbers.push_back(static_cast<float>(number));
+    }
+    result = std::move(numbers);
+  } else if (!object.is_none()) {
+    const auto view = hold(name, object).view<const float, 1>();
+    result = std::span(view.data, static_cast<std::size_t>(view.shape[0]));
+  }
+}
+
+void OptionArguments::read(const char* name, nb::handle object, TensorInput<float, 3>& result) {
+  result = hold(name, object).optional_view<const float, 3>(1);
+}
+
+void OptionArguments::read(const char* name, nb::handle object, MaskInput& result) {
+  if (object.is_none()) return;
+  const Array& mask = hold(name, object);
+  if (mask.type() == ElementType::boolean)
+    result.visible = mask.view<const bool, 4>(1);
+  else if (mask.type() == ElementType::float32)
+    result.added = mask.view<const float, 4>(1);
+  else
+    mask.fail_type("bool or float32");
+}
+
+void OptionArguments::read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result) {
+  if (object.is_none()) return;
+  if (PyTuple_Check(object.ptr())) {  // a RelativeBias is one, too
+    PHASOR_CHECK(nb::len(object) == 2, function_, name, ": a tuple of ", nb::len(object),
+                 ", expected (table, first_distance)");
+    const auto table = hold(name, object[0]).view<const float, 2>();
+    result.emplace(table, whole_number(function_, name, object[1]));
+    return;
+  }
+  const Array& table = hold(name, object);
+  PHASOR_CHECK(table.rank() == 2 && table.size(1) % 2 == 1, function_, name, ": shape ", table.shape_text(),
+               ", expected [H, 2 n + 1] for the distances -n .. n, or a RelativeBias");
+  result.emplace(table.view<const float, 2>(), -(table.size(1) / 2));
+}
+
+void OptionArguments::read(const char* name, nb::handle object, std::optional<RotaryView>& result) {
+  result = rotations_.emplace_back(function_, name, object).view();
+}
+
+GradientArguments::GradientArguments(const char* function, const nb::dict& arguments) {
+  std::size_t found = 0;
+  for_each_learned_option([&](const auto& row) {
+    std::optional<Array>& array = arrays_.emplace_back();
+    if (!arguments.contains(row.name)) return;
+    array.emplace(function, row.gradient_name, arguments[row.name], Access::write);
+    found++;
+  });
+  if (found == arguments.size()) return;
+  for (const auto& [name, object] : arguments) {
+    bool known = false;
+    for_each_learned_option([&, text = text_of(name)](const auto& row) { known = known || text == row.name; });
+    if (!known) fail_unknown(function, "grad_", name);
+  }
+}
+
+nb::list option_rows() {
+  nb::list rows;
+  const AttentionOptions defaults;
+  for_each_option([&](const auto& row) {
+    rows.append(
+        nb::make_tuple(row.name, row.type, row.shape, default_of(defaults.*row.member), row.has_gradient, row.doc));
+  });
+  return rows;
 }
 
 }  // namespace phasor::python

@@ -1,51 +1,81 @@
-// AttentionOptions from keyword arguments: scale, causal, window_left, ... as _phasor.pyi lists them. What is left out
-// or None keeps its default.
+// AttentionOptions from keyword arguments, by the table of options (option_table.h). What is left out or None keeps its
+// default. An option is converted by the C++ type of its member, so a new one needs nothing here.
 #pragma once
 
 #include <deque>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "arrays.h"
-#include "phasor/attention/attention.h"
+#include "phasor/attention/option_table.h"
 
 namespace phasor::python {
 
-// A rotation from its arrays [T, R/2] or [B, T, R/2]; nothing when both are None.
+// A rotation from a RotaryTable, an object with cos, sin ([T, R/2] or [B, T, R/2]) and pairing; nothing when it is
+// None.
 class RotationArgument {
  public:
-  RotationArgument(const char* function, const char* cos_name, nb::handle cos, const char* sin_name, nb::handle sin,
-                   nb::handle pairing);
+  RotationArgument(const char* function, const char* name, nb::handle table);
   const std::optional<RotaryView>& view() const { return view_; }
 
  private:
-  Array cos_, sin_;  // hold the memory
+  nb::object cos_object_, sin_object_;  // these hold the memory
+  std::optional<Array> cos_, sin_;
   std::optional<RotaryView> view_;
 };
 
-// Holds the memory that `value` looks at.
+// Holds the memory that `value` looks at. q: the queries of the call.
 class OptionArguments {
  public:
-  OptionArguments(const char* function, const nb::kwargs& arguments);
+  OptionArguments(const char* function, const nb::kwargs& arguments, const Array& q);
   OptionArguments(const OptionArguments&) = delete;
   OptionArguments& operator=(const OptionArguments&) = delete;
 
   AttentionOptions value;
 
  private:
-  nb::handle given(std::size_t slot) const { return given_[slot]; }
-  void read_places();
-  void read_tables();
-  const Array& hold(std::size_t slot);
-  template <class Number>
-  Number number(std::size_t slot, Number otherwise) const;
+  void read(const char* name, nb::handle object, bool& result);
+  void read(const char* name, nb::handle object, double& result);
+  void read(const char* name, nb::handle object, std::optional<double>& result);
+  void read(const char* name, nb::handle object, std::uint64_t& result);
+  void read(const char* name, nb::handle object, Window& result);
+  void read(const char* name, nb::handle object, SpanInput<std::int64_t>& result);
+  void read(const char* name, nb::handle object, SpanInput<float>& result);
+  void read(const char* name, nb::handle object, TensorInput<float, 3>& result);
+  void read(const char* name, nb::handle object, MaskInput& result);
+  void read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result);
+  void read(const char* name, nb::handle object, std::optional<RotaryView>& result);
+  const Array& hold(const char* name, nb::handle object) { return arrays_.emplace_back(function_, name, object); }
+  void complete(bool has_seed);
 
   const char* function_;
-  std::vector<nb::handle> given_;  // one for each name, or none
-  std::vector<std::int64_t> query_offsets_, key_lengths_, query_starts_, key_starts_;
+  bool has_sequences_;
   std::deque<Array> arrays_;
   std::deque<RotationArgument> rotations_;
 };
+
+// Memory for the gradients of options, by the names of the options: {"mask": array, ...}.
+class GradientArguments {
+ public:
+  GradientArguments(const char* function, const nb::dict& arguments);
+
+  // Those of AttentionGradients or W2Gradients.
+  template <class Gradients>
+  void set(Gradients& gradients) const {
+    std::size_t next = 0;
+    for_each_learned_option([&](const auto& row) { set_view(arrays_[next++], row.gradient(gradients)); });
+  }
+
+ private:
+  template <int Rank>
+  static void set_view(const std::optional<Array>& array, TensorView<float, Rank>& view) {
+    if (array) view = array->view<float, Rank>(Rank > 2 ? 1 : Rank);  // shaped as the option is: leading ones left out
+  }
+
+  std::vector<std::optional<Array>> arrays_;  // one for each option that has a gradient
+};
+
+// The table: (name, type, shape, default, has a gradient, documentation) of each option.
+nb::list option_rows();
 
 }  // namespace phasor::python

@@ -19,12 +19,11 @@
 namespace phasor::python {
 namespace {
 
-void rotate(nb::handle x_object, nb::handle cos, nb::handle sin, nb::handle out_object, nb::handle pairing,
-            bool transpose) {
+void rotate(nb::handle x_object, nb::handle table, nb::handle out_object, bool transpose) {
   static constexpr const char* kName = "apply_rotary";
   const Array x(kName, "x", x_object), out(kName, "out", out_object, Access::write);
-  const RotationArgument rotation(kName, "cos", cos, "sin", sin, pairing);
-  PHASOR_CHECK(rotation.view(), kName, "cos: None, expected an array");
+  const RotationArgument rotation(kName, "table", table);
+  if (!rotation.view()) fail_type_error(kName, "table: None, expected a RotaryTable");
   x.visit([&]<class T>(T) {
     const auto x_view = x.view<const T, 4>();
     const auto out_view = out.view<T, 4>();
@@ -56,8 +55,8 @@ nb::list registry() {
 
 void bind_position(nb::module_& module) {
   using nb::arg;
-  module.def("apply_rotary", &rotate, array_arg("x"), array_arg("cos"), array_arg("sin"), array_arg("out"),
-             nb::kw_only(), arg("pairing").none(), arg("transpose") = false);
+  module.def("apply_rotary", &rotate, array_arg("x"), array_arg("table"), array_arg("out"), nb::kw_only(),
+             arg("transpose") = false);
   module.def(
       "sinusoidal",
       [](std::int64_t length, std::int64_t dim, double theta) {

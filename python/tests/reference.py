@@ -24,9 +24,9 @@ def turned(x, table):
     return np.asarray(x, dtype=np.float64) if table is None else rotate(x, table.cos, table.sin, table.pairing)
 
 
-def distances(batch, queries, keys, query_offset):
+def distances(batch, queries, keys, query_offsets):
     """Key minus query position, [B, 1, T, S]."""
-    offsets = np.broadcast_to(keys - queries if query_offset is None else query_offset, (batch,))
+    offsets = np.broadcast_to(keys - queries if query_offsets is None else query_offsets, (batch,))
     positions = offsets[:, None] + np.arange(queries)
     return (np.arange(keys) - positions[:, :, None])[:, None]
 
@@ -82,7 +82,7 @@ def add_biases(scores, *, mask, key_bias, relative_bias, alibi_slopes, distance,
 
 
 def attention(
-    q, k, v, *, scale=None, causal=False, window=None, query_offset=None, key_lengths=None, mask=None, key_bias=None,
+    q, k, v, *, scale=None, causal=False, window=None, query_offsets=None, key_lengths=None, mask=None, key_bias=None,
     relative_bias=None, alibi_slopes=None, q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
 ):  # fmt: skip
     """out, lse, weights of a dense batch without dropout."""
@@ -93,7 +93,7 @@ def attention(
     scores = scores * (channels**-0.5 if scale is None else scale)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
-    distance = distances(batch, queries, keys, query_offset)
+    distance = distances(batch, queries, keys, query_offsets)
     scores = add_biases(
         scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
@@ -104,7 +104,7 @@ def attention(
 
 def w2_attention(
     q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma, *, tau=1.0, eps=1e-6, scale=None, causal=False,
-    window=None, query_offset=None, key_lengths=None, mask=None, key_bias=None, relative_bias=None, alibi_slopes=None,
+    window=None, query_offsets=None, key_lengths=None, mask=None, key_bias=None, relative_bias=None, alibi_slopes=None,
     q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
 ):  # fmt: skip
     """out_mu, out_log_sigma, lse, weights. log_sigma is the log of the variance."""
@@ -119,7 +119,7 @@ def w2_attention(
     scores = -squares / (abs(tau) + eps) * (1.0 if scale is None else scale)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
-    distance = distances(q_mu.shape[0], q_mu.shape[2], k_mu.shape[2], query_offset)
+    distance = distances(q_mu.shape[0], q_mu.shape[2], k_mu.shape[2], query_offsets)
     scores = add_biases(
         scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,

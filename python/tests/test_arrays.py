@@ -32,13 +32,22 @@ def test_the_extension_sees_the_memory_itself(dtype):
         assert _phasor.address(x) == pointer(x)
 
 
+def addresses(x):
+    """Those of an argument: an array, None, a table, or arrays by name. Numbers have none."""
+    if isinstance(x, dict):
+        return [pointer(array) for array in x.values()]
+    if isinstance(x, phasor.RotaryTable):
+        return [pointer(x.cos), pointer(x.sin)]
+    return [None if x is None else pointer(x)] if x is None or isinstance(x, np.ndarray) else []
+
+
 def recorded(monkeypatch, name):
-    """The addresses that calls of a function of the extension are given, in order of its positional arguments."""
+    """The addresses that calls of a function of the extension are given, in order of its arguments."""
     original, seen = getattr(_phasor, name), []
 
     def record(*args, **kwargs):
-        seen.extend(None if x is None else pointer(x) for x in args)
-        seen.extend(pointer(x) for x in kwargs.values() if isinstance(x, np.ndarray))
+        for x in (*args, *kwargs.values()):
+            seen.extend(addresses(x))
         return original(*args, **kwargs)
 
     monkeypatch.setattr(_phasor, name, record)
@@ -50,14 +59,14 @@ def test_attention_passes_arrays_on(monkeypatch):
     mask, table = normal(6, 6), phasor.Rope(8).table(np.arange(6))
     options = {"mask": mask, "q_rotary": table, "key_bias": normal(6), "sinks": normal(2)}
     seen = recorded(monkeypatch, "attention_forward")
-    out, lse = phasor.attention(q, k, v, **options, return_lse=True)
-    expected = [q, k, v, out, lse, None, mask, options["key_bias"], table.cos, table.sin, options["sinks"]]
+    out, lse, softmax = phasor.attention(q, k, v, **options, return_lse=True, return_softmax=True)
+    expected = [q, k, v, out, lse, softmax, None, mask, table.cos, table.sin, options["key_bias"], options["sinks"]]
     assert seen == [None if x is None else pointer(x) for x in expected]
     seen = recorded(monkeypatch, "attention_backward")
     grad_out = normal(1, 2, 6, 8)
-    gradients = phasor.attention_backward(q, k, v, out, lse, grad_out, **options)
-    expected = [q, k, v, out, lse, grad_out, None, gradients.q, gradients.k, gradients.v]
-    expected += [gradients.mask, gradients.key_bias, gradients.sinks, mask, options["key_bias"]]
+    gradients = phasor.attention_backward(q, k, v, out, softmax, grad_out, **options)
+    expected = [q, k, v, out, softmax, grad_out, None, gradients.q, gradients.k, gradients.v]
+    expected += [gradients.mask, gradients.key_bias, gradients.sinks, mask, table.cos, table.sin]
     assert seen[: len(expected)] == [None if x is None else pointer(x) for x in expected]
 
 
@@ -91,10 +100,10 @@ def test_other_libraries_get_their_own_arrays():
     table = phasor.Rope(8).table(np.arange(5))
     expected, expected_lse = phasor.attention(q, k, v, q_rotary=table, return_lse=True)
     theirs = [array_api_strict.asarray(x) for x in (q, k, v)]
-    out, lse = phasor.attention(*theirs, q_rotary=table, return_lse=True)
-    assert type(out) is type(lse) is type(theirs[0])
+    out, lse, softmax = phasor.attention(*theirs, q_rotary=table, return_lse=True, return_softmax=True)
+    assert type(out) is type(lse) is type(softmax) is type(theirs[0])
     assert np.array_equal(np.from_dlpack(out), expected) and np.array_equal(np.from_dlpack(lse), expected_lse)
-    gradients = phasor.attention_backward(*theirs, out, lse, theirs[0], q_rotary=table)
+    gradients = phasor.attention_backward(*theirs, out, softmax, theirs[0], q_rotary=table)
     assert type(gradients.q) is type(out)
     assert type(phasor.w2_attention(*theirs, *theirs)[1]) is type(out)
     rotated = phasor.apply_rotary(theirs[0], table)
@@ -152,9 +161,10 @@ def test_any_number_of_threads_gives_the_same_bits():
     for count in (1, 2, 5):
         phasor.set_num_threads(count)
         assert phasor.num_threads() == count
-        out, lse = phasor.attention(q, k, k, causal=True, dropout=0.1, seed=3, return_lse=True)
-        gradients = phasor.attention_backward(q, k, k, out, lse, q, causal=True, dropout=0.1, seed=3)
-        results.append([out, lse, *gradients[:3], *phasor.w2_attention(*streams)])
+        options = {"causal": True, "dropout": 0.1, "seed": 3}
+        out, lse, softmax = phasor.attention(q, k, k, **options, return_lse=True, return_softmax=True)
+        gradients = phasor.attention_backward(q, k, k, out, softmax, q, **options)
+        results.append([out, lse, softmax, *gradients[:3], *phasor.w2_attention(*streams)])
     phasor.set_num_threads(0)
     for others in results[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(results[0], others, strict=True))

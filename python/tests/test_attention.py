@@ -36,9 +36,9 @@ def options(random):
     yield "window", {"causal": True, "window": 5}
     yield "two-sided window", {"window": (4, 3)}
     yield "right window", {"window": (None, 3)}
-    yield "offset", {"causal": True, "query_offset": 4}
-    yield "offsets", {"causal": True, "query_offset": [3, 20]}
-    yield "offsets as array", {"causal": True, "query_offset": np.array([3, 20], dtype=np.int32)}
+    yield "offset", {"causal": True, "query_offsets": 4}
+    yield "offsets", {"causal": True, "query_offsets": [3, 20]}
+    yield "offsets as array", {"causal": True, "query_offsets": np.array([3, 20], dtype=np.int32)}
     yield "lengths", {"key_lengths": [9, 29]}
     yield "lengths as array", {"key_lengths": np.array([9, 0]), "causal": True}
     yield "boolean mask", {"mask": random.random((B, 1, T, S)) < 0.7}
@@ -52,7 +52,7 @@ def options(random):
     yield "alibi", {"alibi_slopes": phasor.alibi_slopes(H)}
     yield "causal alibi", {"alibi_slopes": phasor.alibi_slopes(H), "causal": True}
     yield "alibi in a window", {"alibi_slopes": phasor.alibi_slopes(H), "window": 6}
-    yield "alibi with offsets", {"alibi_slopes": phasor.alibi_slopes(H), "query_offset": [1, 40]}
+    yield "alibi with offsets", {"alibi_slopes": phasor.alibi_slopes(H), "query_offsets": [1, 40]}
     yield "rotation", {"q_rotary": table, "k_rotary": table}
     yield "rotation by sequence", {"q_rotary": shifted, "k_rotary": keys}
     yield "softcap", {"softcap": 2.0, "scale": 1.0}
@@ -60,7 +60,7 @@ def options(random):
     yield "all", {
         "causal": True, "window": 20, "key_bias": normal(random, 1, G, S), "mask": normal(random, B, 1, 1, S),
         "alibi_slopes": phasor.alibi_slopes(H), "q_rotary": shifted, "k_rotary": keys, "softcap": 5.0,
-        "sinks": normal(random, H), "key_lengths": [25, 28], "query_offset": [12, 15],
+        "sinks": normal(random, H), "key_lengths": [25, 28], "query_offsets": [12, 15],
     }  # fmt: skip
 
 
@@ -145,13 +145,13 @@ def test_ragged_batch_equals_its_sequences(random):
     q, k, v = normal(random, 1, H, 10, D), normal(random, 1, G, 17, D), normal(random, 1, G, 17, E)
     slopes = phasor.alibi_slopes(H)
     options = {"causal": True, "alibi_slopes": slopes}
-    whole = phasor.attention(q, k, v, cumulative_lengths=([0, 4, 4, 10], np.array([0, 6, 9, 17])), **options)
+    whole = phasor.attention(q, k, v, query_starts=[0, 4, 4, 10], key_starts=np.array([0, 6, 9, 17]), **options)
     for queries, keys in (((0, 4), (0, 6)), ((4, 10), (9, 17))):
         part = [x[:, :, slice(*rows)] for x, rows in ((q, queries), (k, keys), (v, keys))]
         expected = phasor.attention(*part, **options)
         np.testing.assert_allclose(whole[:, :, slice(*queries)], expected, atol=1e-6, rtol=0)
-    same = phasor.attention(q, q[:, ::2], q[:, ::2], cumulative_lengths=[0, 4, 10], causal=True)
-    pair = phasor.attention(q, q[:, ::2], q[:, ::2], cumulative_lengths=([0, 4, 10], [0, 4, 10]), causal=True)
+    same = phasor.attention(q, q[:, ::2], q[:, ::2], query_starts=[0, 4, 10], causal=True)
+    pair = phasor.attention(q, q[:, ::2], q[:, ::2], query_starts=[0, 4, 10], key_starts=[0, 4, 10], causal=True)
     assert np.array_equal(same, pair)
 
 

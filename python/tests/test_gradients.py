@@ -63,9 +63,9 @@ def test_attention(name):
     options = CASES[name]
     q, k, v = normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, E)
     grad_out, grad_lse = normal(B, H, T, E), normal(B, H, T)
-    out, lse = phasor.attention(q, k, v, **options, return_lse=True)
+    out, lse, softmax = phasor.attention(q, k, v, **options, return_lse=True, return_softmax=True)
     grad_lse[~np.isfinite(lse)] = 0
-    actual = phasor.attention_backward(q, k, v, out, lse, grad_out, grad_lse=grad_lse, **options)
+    actual = phasor.attention_backward(q, k, v, out, softmax, grad_out, grad_lse=grad_lse, **options)
 
     q, k, v, options = np.float64(q), np.float64(k), np.float64(v), to_double(options)
 
@@ -85,9 +85,9 @@ def test_w2_attention(name, tau, eps):
     shapes = [(B, H, T, D), (B, G, S, D), (B, G, S, E)]
     means, logs = ([normal(*shape) * 0.5 for shape in shapes] for _ in range(2))
     grads = normal(B, H, T, E), normal(B, H, T, E)
-    out_mu, out_log_sigma, lse = phasor.w2_attention(*means, *logs, tau=tau, eps=eps, **options, return_lse=True)
+    *outs, softmax = phasor.w2_attention(*means, *logs, tau=tau, eps=eps, **options, return_softmax=True)
     actual = phasor.w2_attention_backward(
-        *means, *logs, out_mu, out_log_sigma, lse, *grads, tau=tau, eps=eps, **options
+        *means, *logs, *outs, softmax, *grads, tau=tau, eps=eps, **options
     )
     streams = [np.float64(x) for x in (*means, *logs)]
     options, tau_array = to_double(options), np.array([tau])
@@ -104,11 +104,11 @@ def test_w2_attention(name, tau, eps):
 def test_half_precision(dtype, precision):
     q, k, v = (normal(*shape).astype(dtype) for shape in ((B, H, T, D), (B, G, S, D), (B, G, S, E)))
     grad_out = normal(B, H, T, E).astype(dtype)
-    out, lse = phasor.attention(q, k, v, return_lse=True)
-    actual = phasor.attention_backward(q, k, v, out, lse, grad_out)
+    out, softmax = phasor.attention(q, k, v, return_softmax=True)
+    actual = phasor.attention_backward(q, k, v, out, softmax, grad_out)
     wide = [x.astype(np.float32) for x in (q, k, v, grad_out)]
-    wide_out, wide_lse = phasor.attention(*wide[:3], return_lse=True)
-    expected = phasor.attention_backward(*wide[:3], wide_out, wide_lse, wide[3])
+    wide_out, wide_softmax = phasor.attention(*wide[:3], return_softmax=True)
+    expected = phasor.attention_backward(*wide[:3], wide_out, wide_softmax, wide[3])
     for name in "qkv":
         gradient = getattr(actual, name)
         assert gradient.dtype == dtype
@@ -118,9 +118,9 @@ def test_half_precision(dtype, precision):
 def test_dropout_meets_the_same_weights():
     q, k, v = normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, E)
     options = {"dropout": 0.5, "seed": 9}
-    out, lse, weights = phasor.attention(q, k, v, **options, return_lse=True, return_weights=True)
+    out, softmax, weights = phasor.attention(q, k, v, **options, return_softmax=True, return_weights=True)
     grad_out = normal(B, H, T, E)
-    actual = phasor.attention_backward(q, k, v, out, lse, grad_out, **options)
+    actual = phasor.attention_backward(q, k, v, out, softmax, grad_out, **options)
     grouped = np.float64(weights).reshape(B, G, -1, S)
     expected = grouped.swapaxes(2, 3) @ np.float64(grad_out).reshape(B, G, -1, E)
     np.testing.assert_allclose(actual.v, expected, atol=3e-6)
@@ -130,7 +130,7 @@ def test_slopes_in_a_list():
     q = np.random.default_rng(3).standard_normal((1, 2, 3, 8)).astype(np.float32)
     results = []
     for slopes in ([0.5, 0.25], np.asarray([0.5, 0.25], np.float32)):
-        out, lse = phasor.attention(q, q, q, alibi_slopes=slopes, return_lse=True)
-        results.append(phasor.attention_backward(q, q, q, out, lse, q, alibi_slopes=slopes))
+        out, softmax = phasor.attention(q, q, q, alibi_slopes=slopes, return_softmax=True)
+        results.append(phasor.attention_backward(q, q, q, out, softmax, q, alibi_slopes=slopes))
     np.testing.assert_array_equal(results[0].alibi_slopes, results[1].alibi_slopes)
     assert np.abs(results[0].alibi_slopes).max() > 0

@@ -20,7 +20,7 @@ def test_token_by_token():
     rope = phasor.Rope(D)
     table = rope.table(np.arange(LENGTH))
     expected = phasor.attention(q, k, v, causal=True, q_rotary=table, k_rotary=table)
-    cache = phasor.KVCache(B, G, LENGTH, D, value_dim=E)
+    cache = phasor.KVCache(B, G, LENGTH, D, value_channels=E)
     for t in range(LENGTH):
         here = rope.table([t])
         cache.append(k[:, :, t : t + 1], v[:, :, t : t + 1], here)
@@ -87,25 +87,25 @@ def test_bad_input_is_named():
         (ValueError, "capacity", lambda: cache.append(k, k)),
         (ValueError, "k: shape", lambda: cache.append(k[..., :4], k)),
         (TypeError, "v: float64", lambda: cache.append(k, k.astype(np.float64))),
-        (TypeError, "rotary: tuple", lambda: cache.append(k, k, (k, k))),
+        (TypeError, "rotation: tuple", lambda: cache.append(k, k, (k, k))),
         (TypeError, "q: float16", lambda: cache.attention(k.astype(np.float16))),
         (ValueError, "keys: 'turned'", lambda: phasor.KVCache(1, 1, 4, 8, keys="turned")),
         (TypeError, "dtype: float64", lambda: phasor.KVCache(1, 1, 4, 8, dtype="float64")),
         (ValueError, "capacity", lambda: phasor.KVCache(1, 1, -4, 8)),
-        (ValueError, r"\[KVCache\] head_dim: -1", lambda: phasor.KVCache(1, 1, 4, -1)),
-        (ValueError, r"\[KVCache\] value_dim: 0", lambda: phasor.KVCache(1, 1, 4, 8, value_dim=0)),
-        (ValueError, r"\[KVCache.append\] rotary: shape", lambda: cache.append(k, k, TABLES["half"][0])),
-        (ValueError, r"\[KVCache.append\] rotary: shape", lambda: cache.append(k, k, TABLES["half"][1])),
+        (ValueError, r"\[KVCache\] channels: -1", lambda: phasor.KVCache(1, 1, 4, -1)),
+        (ValueError, r"\[KVCache\] value_channels: 0", lambda: phasor.KVCache(1, 1, 4, 8, value_channels=0)),
+        (ValueError, r"\[KVCache.append\] rotation: shape", lambda: cache.append(k, k, TABLES["half"][0])),
+        (ValueError, r"\[KVCache.append\] rotation: shape", lambda: cache.append(k, k, TABLES["half"][1])),
         (ValueError, r"\[KVCache.append\] counts: 2 numbers", lambda: cache.append(k, k, counts=[1, 1])),
         (ValueError, r"\[KVCache.append\] counts: no numbers", lambda: cache.append(k, k, counts=[])),
         (TypeError, r"\[KVCache.append\] counts: str", lambda: cache.append(k, k, counts="a")),
-        (ValueError, r"\[KVCache.truncate\] sequence: 1, expected", lambda: cache.truncate(1, 0)),
+        (ValueError, r"\[KVCache.truncate\] b: 1, expected", lambda: cache.truncate(1, 0)),
         (ValueError, r"\[KVCache.truncate\] length: 9, expected", lambda: cache.truncate(0, 9)),
-        (TypeError, r"\[KVCache.truncate\] sequence: 'a', expected", lambda: cache.truncate("a", 0)),
+        (TypeError, r"\[KVCache.truncate\] b: 'a', expected", lambda: cache.truncate("a", 0)),
         (
             ValueError,
-            r"\[KVCache.attention\] cumulative_lengths: given",
-            lambda: cache.attention(k, cumulative_lengths=[0, 3]),
+            r"\[KVCache.attention\] query_starts, key_starts: given",
+            lambda: cache.attention(k, query_starts=[0, 3]),
         ),
         (ValueError, r"\[KVCache.attention\] k_rotary: given", lambda: cache.attention(k, k_rotary=TABLES["half"][3])),
         (ValueError, r"\[KVCache.attention\] key_lengths: no numbers", lambda: cache.attention(k, key_lengths=[])),
@@ -127,7 +127,7 @@ def test_keys_and_queries_have_one_pairing():
     k = normal(1, 1, 3, 8)
     half, adjacent = (TABLES[pairing][3] for pairing in ("half", "adjacent"))
     cache.append(k, k, half)
-    with pytest.raises(ValueError, match=r"\[KVCache.append\] rotary: pairing adjacent, expected half as the keys"):
+    with pytest.raises(ValueError, match=r"\[KVCache.append\] rotation: pairing adjacent, expected half as the keys"):
         cache.append(k, k, adjacent)
     with pytest.raises(ValueError, match=r"\[KVCache.attention\] q_rotary: pairing adjacent, expected half as the keys"):
         cache.attention(k, q_rotary=adjacent)

@@ -20,7 +20,7 @@ import phasor
 q: npt.NDArray[np.float32] = np.zeros((1, 2, 3, 4), np.float32)
 table = phasor.Rope(4, scaling={"rope_type": "linear", "factor": 2.0}).table(np.arange(3))
 out: npt.NDArray[np.float32] = phasor.attention(q, q, q, causal=True, window=(2, None), q_rotary=table)
-both = phasor.attention(q, q, q, return_lse=True)
+both = phasor.attention(q, q, q, return_softmax=True)
 turned: npt.NDArray[np.float32] = phasor.apply_rotary(q, table, transpose=True)
 slopes: npt.NDArray[np.float32] = phasor.alibi_slopes(2)
 gradients: phasor.AttentionGradients = phasor.attention_backward(q, q, q, out, both[1], out, causal=True)

@@ -21,8 +21,8 @@ def call(seed):
     heads, queries, keys, channels = (int(random.integers(1, most)) for most in (5, 130, 130, 65))
     q = random.standard_normal((1, heads, queries, channels), dtype=np.float32)
     k = random.standard_normal((1, heads, keys, channels), dtype=np.float32)
-    out, lse = phasor.attention(q, k, k, causal=bool(seed % 2), return_lse=True)
-    return phasor.attention_backward(q, k, k, out, lse, out, causal=bool(seed % 2)).q
+    out, softmax = phasor.attention(q, k, k, causal=bool(seed % 2), return_softmax=True)
+    return phasor.attention_backward(q, k, k, out, softmax, out, causal=bool(seed % 2)).q
 
 
 def test_many_threads_give_the_bits_of_one():

@@ -51,7 +51,7 @@ def _kept(case: Case) -> torch.Tensor:
     rate = case.options.get("dropout", 0.0)
     if not rate:
         return torch.ones(())
-    same = {name: case.options[name] for name in ("cumulative_lengths", "dropout", "seed") if name in case.options}
+    same = {name: case.options[name] for name in ("query_starts", "key_starts", "dropout", "seed") if name in case.options}
     q, k, v = (torch.zeros_like(case.inputs[name], dtype=torch.float32) for name in "qkv")
     attention = phasor.torch.attention
     weights = attention(q, k, v, **same, return_weights=True)[1]

@@ -93,17 +93,17 @@ class Maker:
         """What may be beside anything."""
         case, options = self.case, self.case.options
         if self.batch == 1 and self.chance(0.2):
-            options["cumulative_lengths"] = (self._cuts(self.queries), self._cuts(self.keys))
-        sequences = len(options["cumulative_lengths"][0]) - 1 if "cumulative_lengths" in options else self.batch
+            options |= {"query_starts": self._cuts(self.queries), "key_starts": self._cuts(self.keys)}
+        sequences = len(options["query_starts"]) - 1 if "query_starts" in options else self.batch
         if self.chance(0.4):
             options["causal"] = True
         if self.chance(0.2):
             options["window"] = self.random.choice([1, 7, (20, 3), (None, 30), (50, None)])
         if self.chance(0.2):
-            options["query_offset"] = [self.random.randrange(0, 60) for _ in range(sequences)]
+            options["query_offsets"] = [self.random.randrange(0, 60) for _ in range(sequences)]
         if self.chance(0.2):
-            starts = options.get("cumulative_lengths", (None, [0, self.keys] * sequences))[1]
-            lengths = [self.keys] * sequences if "cumulative_lengths" not in options else [b - a for a, b in zip(starts, starts[1:])]
+            starts = options.get("key_starts", [])
+            lengths = [b - a for a, b in zip(starts, starts[1:])] if starts else [self.keys] * sequences
             options["key_lengths"] = [self.random.randint(0, length) for length in lengths]
         if self.chance(0.2):
             options["scale"] = self.random.choice([0.05, 0.3, 1.0]) if not case.is_w2 else self.random.choice([0.5, 2.0])
@@ -167,13 +167,13 @@ class Maker:
 
     def _alibi_far_back(self) -> None:
         options, inputs = self.case.options, self.case.inputs
-        self._take_away("cumulative_lengths", "window", "key_lengths", "relative_bias", "sinks")
+        self._take_away("query_starts", "key_starts", "window", "key_lengths", "relative_bias", "sinks")
         inputs["alibi_slopes"] = torch.tensor(phasor.alibi_slopes(self.heads))
-        options["query_offset"] = self.random.choice([2048, 8192, 131072])
+        options["query_offsets"] = self.random.choice([2048, 8192, 131072])
 
     def _key_bias_by_position(self) -> None:
         """BLOOM's: slope x position, the rows' own part left to softmax."""
-        self._take_away("cumulative_lengths", "query_offset", "key_lengths")
+        self._take_away("query_starts", "key_starts", "query_offsets", "key_lengths")
         slopes = torch.tensor(phasor.alibi_slopes(self.key_heads))
         first = self.random.choice([0, 2000, 30000])
         self.case.inputs["key_bias"] = slopes[:, None] * (first + torch.arange(self.keys))
@@ -205,7 +205,7 @@ class Maker:
         """Keys of the second half are hidden in one of the ways there are; what they hold counts for nothing."""
         case, options, inputs = self.case, self.case.options, self.case.inputs
         first = max(1, self.keys // 2)
-        self._take_away("cumulative_lengths", "query_offset", "key_lengths")
+        self._take_away("query_starts", "key_starts", "query_offsets", "key_lengths")
         way = self.random.choice(["lengths", "visible", "mask", "key_bias", "relative_bias", "causal", "window"])
         later = torch.arange(self.keys) >= first
         if way == "lengths":
@@ -219,7 +219,7 @@ class Maker:
         elif way == "key_bias":
             inputs["key_bias"] = torch.zeros(self.keys).masked_fill(later, -INFINITY)
         else:  # the last query stands at the last key that is seen
-            options["query_offset"] = first - self.queries
+            options["query_offsets"] = first - self.queries
             if way == "causal":
                 options["causal"] = True
             elif way == "window":

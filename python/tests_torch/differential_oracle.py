@@ -46,14 +46,14 @@ class Places:
         options, shape = case.options, case.inputs["q"].shape
         batch, _, queries, _ = shape
         keys = case.inputs["k"].shape[2]
-        starts = options.get("cumulative_lengths")
+        starts = options.get("query_starts"), options.get("key_starts")
         ends = [(b, 0, queries, 0, keys) for b in range(batch)]
-        if starts is not None:
+        if starts[0] is not None:
             ends = [(0, *starts[0][s : s + 2], *starts[1][s : s + 2]) for s in range(len(starts[0]) - 1)]
         self.distance = torch.zeros(batch, 1, queries, keys, dtype=torch.int64)
         self.seen = torch.zeros(batch, 1, queries, keys, dtype=torch.bool)
         for s, (b, q0, q1, k0, k1) in enumerate(ends):
-            offset = _of_sequence(options.get("query_offset"), s, (k1 - k0) - (q1 - q0))
+            offset = _of_sequence(options.get("query_offsets"), s, (k1 - k0) - (q1 - q0))
             length = _of_sequence(options.get("key_lengths"), s, k1 - k0)
             position, key = offset + torch.arange(q1 - q0)[:, None], torch.arange(k1 - k0)
             seen = (key < length).expand(q1 - q0, -1)

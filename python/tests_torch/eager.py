@@ -27,7 +27,7 @@ def biased(
     *,
     causal=False,
     window=None,
-    query_offset=None,
+    query_offsets=None,
     key_lengths=None,
     mask=None,
     key_bias=None,
@@ -36,7 +36,7 @@ def biased(
 ):
     """scores [B, H, T, S] with everything that is added to them."""
     batch, _, queries, keys = scores.shape
-    offset = keys - queries if query_offset is None else query_offset
+    offset = keys - queries if query_offsets is None else query_offsets
     offset = torch.as_tensor(offset).reshape(-1, 1, 1, 1)
     position = offset + torch.arange(queries)[:, None]
     distance = torch.arange(keys) - position

@@ -29,7 +29,7 @@ CASES = [
     ({"key_bias": torch.zeros(6)}, ValueError, "key_bias: shape"),
     ({"relative_bias": torch.zeros(4, 6)}, ValueError, r"relative_bias: shape \[4, 6\], expected"),
     ({"relative_bias": torch.zeros(4, 3), "alibi_slopes": torch.zeros(4)}, ValueError, "alibi_slopes: given beside"),
-    ({"alibi_slopes": torch.zeros(3)}, ValueError, r"alibi_slopes: shape \[3\], expected \[H\] for 4 heads"),
+    ({"alibi_slopes": torch.zeros(3)}, ValueError, r"alibi_slopes: 3 numbers, expected 4, one for each head"),
     ({"alibi_slopes": torch.zeros(4).double()}, TypeError, "alibi_slopes: float64, expected float32"),
     ({"relative_bias": (torch.zeros(4, 5), 1.5)}, TypeError, "relative_bias: 1.5, expected a whole number"),
     ({"sinks": torch.zeros(5)}, ValueError, "sinks: "),
@@ -51,15 +51,15 @@ CASES = [
     ({"key_lengths": "ab"}, TypeError, "key_lengths: 'ab', expected whole numbers"),
     ({"key_lengths": [1.5, 2.5]}, TypeError, "key_lengths: float32, expected int64"),
     ({"key_lengths": []}, ValueError, "key_lengths: no numbers, expected one for each sequence"),
-    ({"query_offset": []}, ValueError, "query_offset: no numbers"),
-    ({"query_offset": torch.empty(0, dtype=torch.int64)}, ValueError, "query_offset: no numbers"),
-    ({"cumulative_lengths": []}, ValueError, "cumulative_lengths: no numbers"),
+    ({"query_offsets": []}, ValueError, "query_offsets: no numbers"),
+    ({"query_offsets": torch.empty(0, dtype=torch.int64)}, ValueError, "query_offsets: no numbers"),
+    ({"query_starts": []}, ValueError, "query_starts: no numbers"),
     ({"dropout": 0.5, "seed": -1}, TypeError, "seed: -1, expected a whole number of 64 bits"),
     ({"dropout": 0.5, "seed": 2**64}, TypeError, "seed: 18446744073709551616, expected a whole number of 64 bits"),
     ({"dropout": 0.5, "seed": 1.5}, TypeError, "seed: 1.5, expected a whole number of 64 bits"),
     ({"dropout": 0.5, "seed": torch.ones(1)}, TypeError, r"seed: tensor\(\[1.\]\), expected a whole number"),
     ({"dropout": 1.0}, ValueError, "dropout: rate 1, expected"),
-    ({"query_offset": [1, 2, 3]}, ValueError, "query_offset: "),
+    ({"query_offsets": [1, 2, 3]}, ValueError, "query_offsets: "),
 ]
 
 
@@ -125,7 +125,7 @@ def test_another_device():
         phasor.torch.attention(Q, K.as_subclass(Elsewhere), K)
     away = torch.zeros(4).as_subclass(Elsewhere)
     table = phasor.RotaryTable(away, away, "half")
-    options = {"mask": away, "sinks": away, "query_offset": away, "key_lengths": away, "k_rotary": table}
+    options = {"mask": away, "sinks": away, "query_offsets": away, "key_lengths": away, "k_rotary": table}
     for name, value in options.items():
         with pytest.raises(TypeError, match=rf"\[attention\] {name}: on device cuda, expected the CPU's memory"):
             phasor.torch.attention(Q, K, K, **{name: value})
@@ -143,7 +143,7 @@ META = {
     "alibi_slopes": torch.ones(4, device="meta"),
     "sinks": torch.ones(4, device="meta"),
     "key_lengths": torch.ones(2, dtype=torch.int64, device="meta"),
-    "query_offset": torch.ones(2, dtype=torch.int64, device="meta"),
+    "query_offsets": torch.ones(2, dtype=torch.int64, device="meta"),
     "k_rotary": META_TABLE,
 }
 

@@ -28,8 +28,8 @@ CASES = {
     "plain": lambda: {},
     "causal": lambda: {"causal": True, "scale": 0.3},
     "window": lambda: {"causal": True, "window": 4, "softcap": 5.0},
-    "offsets": lambda: {"causal": True, "query_offset": [4, 1], "key_lengths": torch.tensor([13, 7])},
-    "offset tensor": lambda: {"causal": True, "query_offset": torch.tensor([4, 2]), "alibi_slopes": normal(H)},
+    "offsets": lambda: {"causal": True, "query_offsets": [4, 1], "key_lengths": torch.tensor([13, 7])},
+    "offset tensor": lambda: {"causal": True, "query_offsets": torch.tensor([4, 2]), "alibi_slopes": normal(H)},
     "bool mask": lambda: {"mask": torch.rand(B, 1, T, S) < 0.7},
     "float mask": lambda: {"mask": normal(B, H, T, S)},
     "broadcast mask": lambda: {"mask": normal(H, 1, S), "causal": True},
@@ -38,7 +38,7 @@ CASES = {
     "key bias of all": lambda: {"key_bias": normal(S)},
     "relative bias": lambda: {"relative_bias": phasor.RelativeBias(normal(H, 9), -6)},
     "alibi": lambda: {"alibi_slopes": normal(H), "causal": True},
-    "alibi both ways": lambda: {"alibi_slopes": normal(H), "query_offset": 1},
+    "alibi both ways": lambda: {"alibi_slopes": normal(H), "query_offsets": 1},
     "sinks": lambda: {"causal": True, "sinks": normal(H)},
     "sinks, softcap": lambda: {"sinks": normal(H), "softcap": 3.0, "key_bias": normal(B, G, S)},
     "half": lambda: {"q_rotary": rope_table(T, S - T), "k_rotary": rope_table(S)},
@@ -231,11 +231,11 @@ def test_nothing_is_copied(monkeypatch):
 
 def test_ragged_batches():
     q, k, v = (normal(1, H, 12, D) for _ in range(3))
-    ours = phasor.torch.attention(q, k, v, cumulative_lengths=[0, 5, 12], causal=True)
+    ours = phasor.torch.attention(q, k, v, query_starts=[0, 5, 12], causal=True)
     parts = [phasor.torch.attention(*(x[:, :, a:b] for x in (q, k, v)), causal=True) for a, b in ((0, 5), (5, 12))]
     torch.testing.assert_close(ours, torch.cat(parts, 2))
     pairs = torch.tensor([0, 5, 12])
-    assert torch.equal(ours, phasor.torch.attention(q, k, v, cumulative_lengths=(pairs, pairs), causal=True))
+    assert torch.equal(ours, phasor.torch.attention(q, k, v, query_starts=pairs, key_starts=pairs, causal=True))
 
 
 def test_tables_of_numpy():
@@ -277,10 +277,10 @@ def test_torch_defaults_do_not_matter(dtype):
 
 
 def test_slopes_and_offsets_far_apart():
-    """Then the slopes are part of the mask, also in gradients."""
+    """Distances of every size, also in gradients."""
     offsets, slopes = torch.tensor([0, 2**17]), torch.tensor([2.0**-12, 2.0**-16]).requires_grad_()
     q, k, mask = (torch.randn(shape).requires_grad_() for shape in ((2, 2, 3, 8), (2, 2, 5, 8), (3, 5)))
-    ours = phasor.torch.attention(q, k, k, alibi_slopes=slopes, query_offset=offsets, mask=mask, return_lse=True)
+    ours = phasor.torch.attention(q, k, k, alibi_slopes=slopes, query_offsets=offsets, mask=mask, return_lse=True)
     positions = offsets[:, None, None, None] + torch.arange(3)[:, None]
     bias = -slopes[:, None, None] * (torch.arange(5) - positions).abs()
     expected = phasor.torch.attention(q, k, k, mask=bias + mask, return_lse=True)

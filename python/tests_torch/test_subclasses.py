@@ -34,8 +34,8 @@ def test_causal_bias_is_torchs(corner, tokens):
 OTHERS = [
     {},
     {"window": 3},
-    {"query_offset": 2},
-    {"query_offset": [1, 3], "causal": True},
+    {"query_offsets": 2},
+    {"query_offsets": [1, 3], "causal": True},
     {"causal": True},
     {"alibi_slopes": torch.rand(4)},
     {"key_lengths": [5, 3]},

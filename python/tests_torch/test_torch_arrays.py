@@ -27,13 +27,13 @@ def test_torch_gives_torch(dtype):
     assert isinstance(table.cos, torch.Tensor)
     mask = torch.ones(6, 6, dtype=torch.bool).tril()
     options = {"mask": mask, "q_rotary": table, "k_rotary": table, "alibi_slopes": torch.rand(3)}
-    out, lse = phasor.attention(q, k, k, **options, return_lse=True)
-    assert isinstance(out, torch.Tensor) and out.dtype == dtype and lse.dtype == torch.float32
+    out, lse, softmax = phasor.attention(q, k, k, **options, return_lse=True, return_softmax=True)
+    assert isinstance(out, torch.Tensor) and out.dtype == dtype and lse.dtype == softmax.dtype == torch.float32
     wide = [x.float().numpy() for x in (q, k, k)]
     options["mask"] = mask.numpy()
     expected = phasor.attention(*wide, **options)
     np.testing.assert_allclose(out.float(), expected, atol=1e-6 if dtype == torch.float32 else 0.02)
-    gradients = phasor.attention_backward(q, k, k, out, lse, q, **options)
+    gradients = phasor.attention_backward(q, k, k, out, softmax, q, **options)
     assert gradients.q.dtype == dtype and isinstance(gradients.alibi_slopes, torch.Tensor)
     streams = phasor.w2_attention(q, k, k, q, k, k)
     assert all(isinstance(x, torch.Tensor) and x.dtype == dtype for x in streams)
@@ -86,7 +86,7 @@ def test_tensors_that_are_more_than_their_memory(change, error, words):
     q = torch.randn(1, 2, 3, 8)
     table = phasor.Rope(8).table(torch.arange(3))
     turned = phasor.RotaryTable(table.cos, change(table.sin), table.pairing)
-    bad, lse = change(q), torch.randn(1, 2, 3)
+    bad, softmax = change(q), torch.randn(1, 2, 3, 2)
     streams = ("q_mu", "k_mu", "v_mu", "q_log_sigma", "k_log_sigma", "v_log_sigma")
     cache = phasor.KVCache(1, 2, 6, 8)
     cache.append(q, q)
@@ -105,11 +105,11 @@ def test_tensors_that_are_more_than_their_memory(change, error, words):
     calls += [(name, lambda name=name: phasor.w2_attention(**dict.fromkeys(streams, q) | {name: bad})) for name in streams]
     calls += [("tau", lambda: phasor.w2_attention(q, q, q, q, q, q, tau=change(torch.ones(()))))]
     calls += [("mask", lambda: phasor.w2_attention(q, q, q, q, q, q, mask=options["mask"]))]
-    backward = {"q": q, "k": q, "v": q, "out": q, "lse": lse, "grad_out": q}
-    for name, value in {"k": bad, "out": bad, "lse": change(lse), "grad_out": bad, "sinks": options["sinks"]}.items():
+    backward = {"q": q, "k": q, "v": q, "out": q, "softmax": softmax, "grad_out": q}
+    for name, value in {"k": bad, "out": bad, "softmax": change(softmax), "grad_out": bad, "sinks": options["sinks"]}.items():
         calls += [(name, lambda name=name, value=value: phasor.attention_backward(**backward | {name: value}))]
     calls += [("k", lambda: cache.append(bad, q)), ("v", lambda: cache.append(q, bad))]
-    calls += [("rotary", lambda: cache.append(q, q, turned)), ("q", lambda: cache.attention(bad))]
+    calls += [("rotation", lambda: cache.append(q, q, turned)), ("q", lambda: cache.attention(bad))]
     calls += [("sinks", lambda: cache.attention(q, sinks=options["sinks"]))]
     calls += [("table", lambda: phasor.apply_rotary(q, turned)), ("x", lambda: phasor.apply_rotary(bad, table))]
     for name, call in calls:

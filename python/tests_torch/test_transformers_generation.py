@@ -67,4 +67,4 @@ def test_a_static_cache_is_described_by_an_offset():
     with recorded_calls() as calls:
         generate(make("llama", "phasor"), None, cache_implementation="static")
     assert all(options.get("mask") is None and options["causal"] for options in calls)
-    assert calls[-1]["query_offset"].tolist() == [12 + NEW - 2]
+    assert calls[-1]["query_offsets"].tolist() == [12 + NEW - 2]

@@ -78,7 +78,7 @@ def test_packed_sequences_of_one_row_are_lengths():
         hf.sliding_window_causal_mask_function(2), hf.packed_sequence_mask_function(sequences)
     )
     mask, expected = masks(function, None, (0, 0, T), batch=1)
-    assert mask.options["cumulative_lengths"].tolist() == [0, 2, 5, 6]
+    assert mask.options["query_starts"].tolist() == [0, 2, 5, 6]
     q = torch.randn(1, 2, T, D)
     out = phasor.torch.attention(q, q, q, **mask.options)
     assert_close(out, phasor.torch.attention(q, q, q, mask=expected))
@@ -107,7 +107,7 @@ def test_an_offset_that_counts_on_is_read_at_once():
     arguments = {"batch_size": 1, "q_length": 1, "kv_length": 8, "mask_function": hf.causal_mask_function}
     mask = position_mask(**arguments, q_offset=offset)
     offset += 1
-    assert mask.options["query_offset"].tolist() == [2]
+    assert mask.options["query_offsets"].tolist() == [2]
     assert (dense(mask)[0, 0, 0] == 0).sum() == 3
 
 

@@ -130,7 +130,7 @@ def test_packed_sequences(name, rows):
         logits = make(name, "phasor")(ids, position_ids=positions, use_cache=False).logits
     assert_close(logits, expected, rtol=1e-4, atol=1e-4)
     if rows == 1:
-        assert calls[0]["cumulative_lengths"].tolist() == [0, 7, 12]
+        assert calls[0]["query_starts"].tolist() == [0, 7, 12]
 
 
 def test_half_precision():

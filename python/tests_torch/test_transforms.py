@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import phasor
 import phasor.torch
+from phasor.torch._options import pack
 import pytest
 import torch
 from torch.autograd import forward_ad
@@ -79,7 +80,7 @@ def test_compile_by_inductor_with_tables_and_offsets():
 
     def function(q, k, v):
         return phasor.torch.attention(
-            q, k, v, causal=True, query_offset=k.shape[2] - q.shape[2], k_rotary=rotary
+            q, k, v, causal=True, query_offsets=k.shape[2] - q.shape[2], k_rotary=rotary
         ).relu()
 
     compiled = torch.compile(function, fullgraph=True)
@@ -95,26 +96,26 @@ def test_operators_keep_torchs_rules(case):
     """opcheck: schema, fake shapes and strides, autograd registration, compilation with symbolic shapes."""
     streams = [normal(2, 2, T, D) for _ in range(6)]
     tables = [torch.rand(T, D // 2), torch.rand(T, D // 2)]
-    options = (normal(T, T), None, normal(2, 5), None, None, *tables, None, None, None, None, None, None, None)
-    numbers = (None, True, 4, None, -2, "half", 0.0, 0.0)
+    table = phasor.RotaryTable(*tables, "half")
+    options = pack((T, T), {"mask": normal(T, T), "relative_bias": normal(2, 5), "q_rotary": table, "causal": True, "window": 4})
     if case == "apply_rotary":
         torch.library.opcheck(ops.apply_rotary.default, (streams[0], *tables, "half", False))
         return
     if case == "attention":
         streams = streams[:3]
-        torch.library.opcheck(ops.attention_forward.default, (*streams, True, True, *options, *numbers))
+        torch.library.opcheck(ops.attention_forward.default, (*streams, True, True, True, *options))
         backward, head = ops.attention_backward.default, streams
-        out, lse, _ = ops.attention_forward(*streams, True, False, *options, *numbers)
+        out, _, softmax, _ = ops.attention_forward(*streams, True, True, False, *options)
         results, eps = [out], []
     else:
         head, eps = [*streams, torch.tensor(1.5, requires_grad=True)], [1e-6]
-        torch.library.opcheck(ops.w2_attention_forward.default, (*head, *eps, False, True, *options, *numbers))
+        torch.library.opcheck(ops.w2_attention_forward.default, (*head, *eps, False, False, True, *options))
         backward = ops.w2_attention_backward.default
-        *results, lse, _ = ops.w2_attention_forward(*head, *eps, True, False, *options, *numbers)
-    inputs = [x.detach() for x in (*head, *results, lse, *results)]
+        *results, _, softmax, _ = ops.w2_attention_forward(*head, *eps, True, True, False, *options)
+    inputs, results = [[x.detach() for x in tensors] for tensors in (head, (*results, softmax, *results))]
     wanted = [True, False, True, False, False]
-    options = tuple(x if x is None else x.detach() for x in options)
-    torch.library.opcheck(backward, (*inputs, None, wanted, *eps, *options, *numbers))
+    options = tuple(x.detach() if isinstance(x, torch.Tensor) else x for x in options)
+    torch.library.opcheck(backward, (*inputs, *eps, *results, None, wanted, *options))
 
 
 @pytest.mark.parametrize("case", ["attention", "w2_attention"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from phasor import _phasor
 from phasor._arrays import Kind, check_tensors, kind_of, shape_of
-from phasor._errors import with_argument_names
-from phasor._gradients import OptionGradients
-from phasor._options import AttentionOptions, low_level
-from phasor._rotary import RotaryTable
+from phasor._errors import with_function_name
+from phasor._options import AttentionOptions, check_options, gradient_memory, with_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,6 +36,7 @@ def attention(
     v: ArrayT,
     *,
     return_lse: Literal[False] = ...,
+    return_softmax: Literal[False] = ...,
     return_weights: Literal[False] = ...,
     **options: Unpack[AttentionOptions],
 ) -> ArrayT: ...
@@ -47,98 +47,114 @@ def attention(
     v: ArrayT,
     *,
     return_lse: bool = ...,
+    return_softmax: bool = ...,
     return_weights: bool = ...,
     **options: Unpack[AttentionOptions],
 ) -> Any: ...
-@with_argument_names
+@with_options
+@with_function_name
 def attention(
     q: Any,
     k: Any,
     v: Any,
     *,
-    scale: float | None = None,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    query_offset: Any = None,
-    key_lengths: Any = None,
-    cumulative_lengths: Any = None,
-    mask: Any = None,
-    key_bias: Any = None,
-    relative_bias: Any = None,
-    alibi_slopes: Any = None,
-    q_rotary: RotaryTable | None = None,
-    k_rotary: RotaryTable | None = None,
-    softcap: float = 0.0,
-    sinks: Any = None,
-    dropout: float = 0.0,
-    seed: int | None = None,
     return_lse: bool = False,
+    return_softmax: bool = False,
     return_weights: bool = False,
+    **options: Unpack[AttentionOptions],
 ) -> Any:
     """Attention: out = softmax(scores) v, in memory that grows with S, never with S x S.
 
-        score(i, j) = cap(scale * rotate(q_i) . rotate(k_j)) + key_bias(j) + relative_bias(j - p_i) + mask(i, j)
+        score(i, j) = cap(scale * rotate(q_i) . rotate(k_j)) + key_bias(j) + bias(j - p_i) + mask(i, j)
 
-    in this order: scale, softcap, biases, masks, softmax. Query i stands at p_i = query_offset + i.
+    in this order: scale, softcap, biases, masks, softmax. Query i is at position p_i.
 
     q: [B, H, T, D]; k: [B, G, S, D]; v: [B, G, S, E]. H is a multiple of G: head h reads key head h // (H // G). All
         float32, float16 or bfloat16; arithmetic is float32. The last dimension is contiguous, outer strides are free:
         x.transpose(0, 2, 1, 3) of [B, T, H, D] memory works as it is. Nothing is copied. D is at most 512, E too.
 
-    Where queries stand and what they see:
-    causal: a query at p sees the keys j <= p.
-    window: left, or (left, right): only p - left < j < p + right. None in a pair is unbounded. An int bounds the left only,
-        as Hugging Face's sliding_window beside causal.
-    query_offset: an int, or one for each sequence; S - T when None: the last query stands at the last key.
-    key_lengths: [B] whole numbers: a sequence has only its first keys; moves no diagonal.
-    cumulative_lengths: for ragged batches packed into B = 1: [n + 1] whole numbers, from 0, where each sequence begins and
-        the last ends; a tuple (of queries, of keys) where they differ. Offsets, causal and window count within each.
-    mask: right-aligned with [B, H, T, S], sizes 1 are broadcast. bool: True attends. float32: added to the score.
+    Options; arrays are right-aligned with their shapes, so leading dimensions may be left out:
+    {options}
 
-    What is added to or done with scores (arrays are float32):
-    key_bias: [S], [G, S] or [B, G, S], sizes 1 are broadcast.
-    relative_bias: a RelativeBias, a pair (table [H, span], first_distance), or a table [H, 2n + 1] for distances -n .. n.
-    alibi_slopes: [H]: adds -slope * |distance|. A table of it is made for the call.
-    q_rotary, k_rotary: RotaryTables, of one pairing, whose row i turns q_i or k_i.
-    scale: 1/sqrt(D) when None.
-    softcap: c > 0: scores become c tanh(score / c).
-    sinks: [H]: a score for each head that takes its share of the softmax, with value 0.
-    dropout: each weight is dropped with this probability, the others grow by 1 / (1 - dropout).
-    seed: which weights: required with dropout, 0 .. 2^64 - 1. The same seed drops the same ones.
-
-    Returns out [B, H, T, E], of the kind and element type of q; with return_lse also lse [B, H, T], the log of the sum of
-    exp(score), and with return_weights the weights [B, H, T, S], after dropout, both float32: (out, lse, weights). A
-    query that sees no key gives 0, and -infinity in lse. Results are the same bits for any number of threads.
+    Returns out [B, H, T, E], of the kind and element type of q; and after it what is asked for, float32: lse [B, H, T],
+    the log of the sum of exp(score); softmax [B, H, T, 2], which attention_backward needs; and the weights
+    [B, H, T, S], after dropout. A query that sees no key gives 0, and -infinity in lse. Results are the same bits for
+    any number of threads.
     """
-    kind = kind_of(q, "q")
-    batch, heads, queries, _ = shape_of(q, "q", 4)
-    keys, channels = shape_of(k, "k", 4)[2], shape_of(v, "v", 4)[3]
-    options = low_level(
-        (batch, heads, queries),
-        keys,
-        scale=scale,
-        causal=causal,
-        window=window,
-        query_offset=query_offset,
-        key_lengths=key_lengths,
-        cumulative_lengths=cumulative_lengths,
-        mask=mask,
-        key_bias=key_bias,
-        relative_bias=relative_bias,
-        alibi_slopes=alibi_slopes,
-        q_rotary=q_rotary,
-        k_rotary=k_rotary,
-        softcap=softcap,
-        sinks=sinks,
-        dropout=dropout,
-        seed=seed,
+    call = Call({"q": q, "k": k, "v": v}, options)
+    out = call.empty_out()
+    asked = call.empty_on_request(return_lse, return_softmax, return_weights)
+    _phasor.attention_forward(q, k, v, out, *asked, **options)
+    return results(call.kind, out, *asked)
+
+
+@with_options
+@with_function_name
+def attention_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax: Any,
+    grad_out: Any,
+    *,
+    grad_lse: Any = None,
+    **options: Unpack[AttentionOptions],
+) -> AttentionGradients:
+    """Gradients of a loss by everything that went into `attention`.
+
+    q, k, v: as given to attention; out, softmax: what it returned with return_softmax=True.
+    grad_out: [B, H, T, E], the gradient of the loss by out, of the type of q.
+    grad_lse: [B, H, T], that by lse, if the loss depends on it.
+    options: those of the forward call, all of them: attention(q, k, v, **options, return_softmax=True).
+
+    With P the weights before dropout, M the dropout's factors and dP = (grad_out . v) M, scores have the gradient
+    dS = P (dP - sum_j P dP + grad_lse), and grad_v = sum over queries of P M grad_out, grad_q = scale sum_j dS k_j,
+    grad_k = scale sum_i dS q_i, rotated back where rotated.
+
+    Returns AttentionGradients: q, k, v, and those of mask (when it is float32), key_bias, relative_bias (of its table),
+    alibi_slopes and sinks where given, each of the shape of what it belongs to. Nothing is copied.
+    """
+    call = Call({"q": q, "k": k, "v": v}, options)
+    check_tensors({"out": out, "softmax": softmax, "grad_out": grad_out, "grad_lse": grad_lse})
+    gradients, others = call.empty_gradients(options)
+    _phasor.attention_backward(q, k, v, out, softmax, grad_out, grad_lse, *gradients, option_gradients=others, **options)
+    return AttentionGradients(*map(call.kind.finish, gradients), **finished(call.kind, others))
+
+
+class Call:
+    """The arrays of a call, checked, and memory for its results. inputs: first q, k and v, or their means."""
+
+    def __init__(self, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        (q_name, q), (k_name, k), (v_name, v) = list(inputs.items())[:3]
+        self.kind = kind_of(q, q_name)
+        self.rows = shape_of(q, q_name, 4)[:3]
+        self.keys, self.channels = shape_of(k, k_name, 4)[2], shape_of(v, v_name, 4)[3]
+        self._inputs = inputs
+        check_tensors(inputs)
+        check_options(options)
+
+    def empty_out(self) -> Any:
+        return self.kind.empty((*self.rows, self.channels), next(iter(self._inputs.values())))
+
+    def empty_on_request(self, lse: bool, softmax: bool, weights: bool) -> tuple[Any, Any, Any]:
+        """lse, softmax and weights, or None."""
+        return empty_on_request(self.kind, self.rows, self.keys, lse, softmax, weights)
+
+    def empty_gradients(self, options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Of the inputs, and of the options by name."""
+        return [self.kind.empty(x.shape, x) for x in self._inputs.values()], gradient_memory(self.kind, options)
+
+
+def empty_on_request(
+    kind: Kind, rows: tuple[int, ...], keys: int, lse: bool, softmax: bool, weights: bool
+) -> tuple[Any, Any, Any]:
+    """lse [B, H, T], softmax [B, H, T, 2] and weights [B, H, T, S], or None. rows: B, H and T."""
+    return (
+        kind.empty_float32(rows) if lse else None,
+        kind.empty_float32((*rows, 2)) if softmax else None,
+        kind.empty_float32((*rows, keys)) if weights else None,
     )
-    check_tensors({"k": k, "v": v, **options})
-    out = kind.empty((batch, heads, queries, channels), q)
-    lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
-    weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
-    _phasor.attention_forward(q, k, v, out, lse, weights, **options)
-    return results(kind, out, lse, weights)
 
 
 def results(kind: Kind, *arrays: Any) -> Any:
@@ -147,41 +163,5 @@ def results(kind: Kind, *arrays: Any) -> Any:
     return given[0] if len(given) == 1 else given
 
 
-@with_argument_names
-def attention_backward(
-    q: Any,
-    k: Any,
-    v: Any,
-    out: Any,
-    lse: Any,
-    grad_out: Any,
-    *,
-    grad_lse: Any = None,
-    **options: Unpack[AttentionOptions],
-) -> AttentionGradients:
-    """Gradients of a loss by everything that went into `attention`.
-
-    q, k, v: as given to attention; out, lse: what it returned with return_lse=True.
-    grad_out: [B, H, T, E], the gradient of the loss by out, of the type of q.
-    grad_lse: [B, H, T], that by lse, if the loss depends on it.
-    options: those of the forward call, all of them: attention(q, k, v, **options, return_lse=True).
-
-    With P the weights before dropout, M the dropout's factors and dP = (grad_out . v) M, scores have the gradient
-    dS = P (dP - sum_j P dP + grad_lse), and grad_v = sum over queries of P M grad_out, grad_q = scale sum_j dS k_j,
-    grad_k = scale sum_i dS q_i, rotated back where rotated.
-
-    Returns AttentionGradients: q, k, v, and those of mask (when it is float32), key_bias, relative_bias (of its table),
-    alibi_slopes and sinks where given, each shaped and of the kind of what it belongs to. Nothing is copied.
-    """
-    kind = kind_of(q, "q")
-    shape, keys = shape_of(q, "q", 4), shape_of(k, "k", 4)[2]
-    shape_of(v, "v", 4)
-    lowered = low_level(shape, keys, **options)
-    check_tensors({"k": k, "v": v, "out": out, "lse": lse, "grad_out": grad_out, "grad_lse": grad_lse, **lowered})
-    gradients = [kind.empty(x.shape, x) for x in (q, k, v)]
-    others = OptionGradients(kind, lowered)
-    _phasor.attention_backward(
-        q, k, v, out, lse, grad_out, grad_lse, *gradients, **others.arguments(), **lowered
-    )
-    grad_q, grad_k, grad_v = (kind.finish(array) for array in gradients)
-    return AttentionGradients(grad_q, grad_k, grad_v, **others.finish(options.get("alibi_slopes"), options.get("mask")))
+def finished(kind: Kind, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: kind.finish(array) for name, array in arrays.items()}

@@ -8,7 +8,7 @@ import numpy as np
 
 from phasor import _phasor
 from phasor._arrays import kind_of, shape_of
-from phasor._errors import with_argument_names
+from phasor._errors import with_function_name
 from phasor._numbers import real, whole
 
 Float32Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -39,7 +39,7 @@ class RelativeBias(NamedTuple):
         return np.ascontiguousarray(dense) if isinstance(dense, np.ndarray) else dense
 
 
-@with_argument_names
+@with_function_name
 def sinusoidal(length: int, dim: int, *, theta: float = 10000.0) -> Float32Array:
     """The table of Vaswani et al. 2017, [length, dim] float32, to be added to token embeddings.
 
@@ -50,13 +50,13 @@ def sinusoidal(length: int, dim: int, *, theta: float = 10000.0) -> Float32Array
     return _phasor.sinusoidal(whole(length, "length"), whole(dim, "dim"), real(theta, "theta"))
 
 
-@with_argument_names
+@with_function_name
 def alibi_slopes(heads: int) -> Float32Array:
     """ALiBi's slopes, [heads] float32: 2^(-8(h+1)/heads) for a power of two, else as the authors interpolate."""
     return _phasor.alibi_slopes(whole(heads, "heads"))
 
 
-@with_argument_names
+@with_function_name
 def alibi_bias(
     slopes: Any,
     queries: int,
@@ -79,35 +79,28 @@ def alibi_bias(
     offset = keys - queries if query_offset is None else whole(query_offset, "query_offset")
     first, last = -(offset + queries - 1), keys - 1 - offset
     given = _phasor.alibi_slopes(slopes) if isinstance(slopes, int) else slopes
-    return alibi_table(given, first, 0 if causal else last, "slopes")
-
-
-def alibi_table(slopes: Any, first: int, last: int, name: str, heads: int | None = None) -> RelativeBias:
-    """The distances first .. last, at least one. name: that of `slopes`, for errors; heads: how many there must be."""
-    values = _slopes(slopes, name)
-    if values.ndim != 1 or (heads is not None and len(values) != heads):
-        of_heads = "" if heads is None else f" for {heads} heads"
-        raise ValueError(f"{name}: shape {list(values.shape)}, expected [H]{of_heads}")
+    values, last = _slopes(given), 0 if causal else last
+    if values.ndim != 1:
+        raise ValueError(f"slopes: shape {list(values.shape)}, expected [H]")
     first = min(first, last)
-    distances = np.abs(np.arange(first, last + 1, dtype=np.float32))
-    return RelativeBias(np.multiply.outer(-values, distances), first)
+    return RelativeBias(np.multiply.outer(-values, np.abs(np.arange(first, last + 1, dtype=np.float32))), first)
 
 
-def _slopes(slopes: Any, name: str) -> Float32Array:
+def _slopes(slopes: Any) -> Float32Array:
     """An array of float32, or a list of numbers."""
     if hasattr(slopes, "dtype"):
-        kind_of(slopes, name)
+        kind_of(slopes, "slopes")
         dtype = str(slopes.dtype).rpartition(".")[2]
         if dtype != "float32":
-            raise TypeError(f"{name}: {dtype}, expected float32")
+            raise TypeError(f"slopes: {dtype}, expected float32")
         slopes = slopes if hasattr(slopes, "__array__") else np.from_dlpack(slopes)
     try:
         return np.asarray(slopes, dtype=np.float32)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: {type(slopes).__name__}, expected an array or list of numbers") from None
+        raise TypeError(f"slopes: {type(slopes).__name__}, expected an array or list of numbers") from None
 
 
-@with_argument_names
+@with_function_name
 def t5_bias(weight: Any, *, max_distance: int = 128, bidirectional: bool = True) -> RelativeBias:
     """T5's bias by buckets (arXiv 1910.10683) as a RelativeBias: weight[bucket(distance), h].
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from phasor import _phasor
 from phasor._arrays import check_tensors, kind_of, shape_of
-from phasor._attention import results
-from phasor._errors import with_argument_names, with_names
+from phasor._attention import empty_on_request, results
+from phasor._errors import with_function_name
 from phasor._numbers import whole
-from phasor._options import AttentionOptions, check_not_empty, low_level
+from phasor._options import AttentionOptions, check_options, with_options
 from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 class KVCache:
     """Keys and values of B sequences, so that a new token costs one pass over them.
 
-        cache = phasor.KVCache(batch=1, key_heads=8, capacity=4096, head_dim=128, dtype="bfloat16")
+        cache = phasor.KVCache(batch=1, key_heads=8, capacity=4096, channels=128, dtype="bfloat16")
         cache.append(k, v, table)                                  # table: the rotation of the new tokens
         out = cache.attention(q, causal=True, q_rotary=table)
 
     batch, key_heads: B and G.
     capacity: tokens of a sequence. All memory is taken at once: B * G * capacity * (D + E) elements.
-    head_dim, value_dim: D of keys and E of values (D when None).
+    channels, value_channels: D of keys and E of values (D when None).
     dtype: "float32", "float16" or "bfloat16". Beside a 16-bit cache queries may be float32.
     keys: "rotated" keys are rotated once, when appended. "unrotated" ones are rotated whenever they are read, by k_rotary
         with a row for each token of the cache: for dynamic NTK and LongRoPE, whose angles change as the text grows.
     """
 
-    @with_names({"channels": "head_dim", "value_channels": "value_dim"})
+    @with_function_name
     def __init__(
         self,
         batch: int,
         key_heads: int,
         capacity: int,
-        head_dim: int,
+        channels: int,
         *,
-        value_dim: int | None = None,
+        value_channels: int | None = None,
         dtype: str = "float32",
         keys: Literal["rotated", "unrotated"] = "rotated",
     ) -> None:
         if keys not in ("rotated", "unrotated"):
             raise ValueError(f'keys: {keys!r}, expected "rotated" or "unrotated"')
-        value_dim = None if value_dim is None else whole(value_dim, "value_dim")
-        if value_dim is not None and value_dim < 1:
-            raise ValueError(f"value_dim: {value_dim}, expected at least 1")
+        value_channels = None if value_channels is None else whole(value_channels, "value_channels")
+        if value_channels is not None and value_channels < 1:  # 0 is C++'s None
+            raise ValueError(f"value_channels: {value_channels}, expected at least 1")
         if not isinstance(dtype, str):
             raise TypeError(f'dtype: {dtype!r}, expected "float32", "float16" or "bfloat16"')
         self._pairing: str | None = None  # of the rotated keys
@@ -55,8 +55,8 @@ class KVCache:
             whole(batch, "batch"),
             whole(key_heads, "key_heads"),
             whole(capacity, "capacity"),
-            whole(head_dim, "head_dim"),
-            value_dim or 0,
+            whole(channels, "channels"),
+            value_channels or 0,
             dtype,
             keys == "rotated",
         )
@@ -93,34 +93,31 @@ class KVCache:
 
         return array.view(ml_dtypes.bfloat16)
 
-    @with_names({"rotation": "rotary", "rotation.cos": "rotary", "rotation.sin": "rotary", "cos": "rotary", "sin": "rotary"})
-    def append(self, k: Any, v: Any, rotary: RotaryTable | None = None, *, counts: Any = None) -> None:
+    @with_function_name
+    def append(self, k: Any, v: Any, rotation: RotaryTable | None = None, *, counts: Any = None) -> None:
         """Adds tokens: k [B, G, n, D] and v [B, G, n, E] of any of the three types, rounded once, after they are rotated.
 
-        rotary: row i turns new token i; of one pairing for all tokens of the cache.
+        rotation: row i rotates new token i; of one pairing for all tokens of the cache.
         counts: [B]: only counts[b] <= n tokens of sequence b.
 
         When a sequence has no room left, the ValueError says so and nothing has changed.
         """
-        if rotary is not None and not isinstance(rotary, RotaryTable):
-            raise TypeError(f"rotary: {type(rotary).__name__}, expected a RotaryTable")
         check_tensors({"k": k, "v": v, "counts": counts})
-        if counts is not None:
-            check_not_empty(counts, "counts", self._cache.batch)
-        if rotary is None:
-            self._cache.append(k, v, counts=counts)
-        else:
-            check_tensors({"cos": rotary.cos, "sin": rotary.sin})
-            self._check_pairing(rotary, "rotary")
-            self._cache.append(k, v, rotary.cos, rotary.sin, rotary.pairing, counts)
-            self._pairing = rotary.pairing
+        check_options({"rotation": rotation})
+        if rotation is not None:
+            self._check_pairing(rotation, "rotation")
+        self._cache.append(k, v, rotation, counts)
+        if rotation is not None:
+            self._pairing = rotation.pairing
 
     def _check_pairing(self, table: RotaryTable, name: str) -> None:
         """q.k of other pairs than the keys were rotated by means nothing. An empty cache has no pairing."""
-        if self._pairing is not None and table.pairing != self._pairing and any(self._cache.lengths):
+        pairing = getattr(table, "pairing", self._pairing)  # C++ refuses what is no table
+        if self._pairing is not None and pairing != self._pairing and any(self._cache.lengths):
             raise ValueError(f"{name}: pairing {table.pairing}, expected {self._pairing} as the keys of the cache have")
 
-    @with_argument_names
+    @with_options
+    @with_function_name
     def attention(
         self,
         q: Any,
@@ -131,32 +128,27 @@ class KVCache:
     ) -> Any:
         """Attention of q [B, H, T, D] to the tokens of the cache, the new ones included: append them first.
 
-        options: those of phasor.attention. Where they say nothing of key_lengths and query_offset, these follow the
-        lengths: the last of T queries stands at the last token of its sequence.
+        options: those of phasor.attention. Where they say nothing of key_lengths and query_offsets, these follow the
+        lengths: the last of T queries is at the last token of its sequence.
 
         Returns what phasor.attention does. Nothing is copied.
         """
         kind = kind_of(q, "q")
-        shape = shape_of(q, "q", 4)
-        batch, heads, queries, _ = shape
-        keys = max(self._cache.lengths, default=0)
-        if options.get("alibi_slopes") is not None and options.get("query_offset") is None:
-            options["query_offset"] = [length - queries for length in self._cache.lengths]
-        lowered = low_level(shape, keys, **options)
-        check_tensors(lowered)
+        rows = shape_of(q, "q", 4)[:3]
+        check_options(options)
         rotary = options.get("q_rotary")
         if rotary is not None:
             self._check_pairing(rotary, "q_rotary")
-        out = kind.empty((batch, heads, queries, self._cache.value_channels), q)
-        lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
-        weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
-        self._cache.attention(q, out, lse, weights, **lowered)
+        out = kind.empty((*rows, self._cache.value_channels), q)
+        keys = max(self._cache.lengths, default=0)
+        lse, _, weights = empty_on_request(kind, rows, keys, return_lse, False, return_weights)
+        self._cache.attention(q, out, lse, weights, **options)
         return results(kind, out, lse, weights)
 
-    @with_names({"b": "sequence"})
-    def truncate(self, sequence: int, length: int) -> None:
-        """Forgets the tokens of one sequence from `length` on."""
-        self._cache.truncate(whole(sequence, "sequence"), whole(length, "length"))
+    @with_function_name
+    def truncate(self, b: int, length: int) -> None:
+        """Forgets the tokens of sequence b from `length` on."""
+        self._cache.truncate(whole(b, "b"), whole(length, "length"))
 
     def clear(self) -> None:
         """Forgets everything."""

@@ -3,37 +3,16 @@ the GIL is released while they run. Arrays are NumPy's, torch's or any with DLPa
 dimension; elements of q, k, v and out are float32, float16 or bfloat16, all of one type, those of other arrays float32."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 from typing_extensions import Unpack
 
+from phasor._options import AttentionOptions
+from phasor._rotary import RotaryTable
+
 Array = Any
 Integers = int | Sequence[int] | Array
-
-class Options(TypedDict, total=False):
-    scale: float | None  # 1/sqrt(D)
-    causal: bool
-    window_left: int | None  # p - left < j
-    window_right: int | None  # j < p + right
-    query_offsets: Integers | None  # one, or one for each sequence; S - T
-    key_lengths: Integers | None
-    query_starts: Integers | None  # cumulative lengths, both or none
-    key_starts: Integers | None
-    visible: Array | None  # bool, right-aligned with [B, H, T, S]
-    mask: Array | None  # float32, likewise
-    key_bias: Array | None  # float32, right-aligned with [B, G, S]
-    relative_bias: Array | None  # float32 [H, span]
-    first_distance: int
-    q_cos: Array | None  # float32 [T, R/2] or [B, T, R/2]
-    q_sin: Array | None
-    k_cos: Array | None
-    k_sin: Array | None
-    pairing: str | None  # of q_cos, k_cos: "half" or "adjacent"
-    softcap: float
-    sinks: Array | None  # float32 [H]
-    dropout: float
-    seed: int  # 0 .. 2^64 - 1
 
 __version__: str
 
@@ -46,36 +25,39 @@ def address(array: Array) -> int: ...
 def simd_target() -> str: ...
 def simd_targets() -> list[str]: ...
 def set_simd_target(name: str) -> None: ...
+
+# The table of options: name, type, shape, default, whether it has a gradient, documentation. Options are given by these
+# names; arrays are right-aligned with the shapes.
+def attention_options() -> list[tuple[str, str, str, Any, bool, str]]: ...
 def attention_forward(
     q: Array,
     k: Array,
     v: Array,
     out: Array,
     lse: Array | None,
+    softmax: Array | None,
     weights: Array | None,
-    **options: Unpack[Options],
+    **options: Unpack[AttentionOptions],
 ) -> None: ...
+
+# option_gradients: memory for the gradients of options, by the names of these.
 def attention_backward(
     q: Array,
     k: Array,
     v: Array,
     out: Array,
-    lse: Array,
+    softmax: Array,
     grad_out: Array,
     grad_lse: Array | None,
     grad_q: Array,
     grad_k: Array,
     grad_v: Array,
     *,
-    grad_mask: Array | None = None,
-    grad_key_bias: Array | None = None,
-    grad_relative_bias: Array | None = None,
-    grad_sinks: Array | None = None,
-    **options: Unpack[Options],
+    option_gradients: dict[str, Array],
+    **options: Unpack[AttentionOptions],
 ) -> None: ...
 
-# sigma is the standard deviation, exp(log_sigma / 2) where log_sigma is the log of the variance. v_spread is averaged as
-# it is: the log of the variance, in the W2 transformer.
+# log_sigma is the log of the variance: sigma = exp(log_sigma / 2).
 def w2_attention_forward(
     q_mu: Array,
     k_mu: Array,
@@ -86,11 +68,12 @@ def w2_attention_forward(
     out_mu: Array,
     out_log_sigma: Array,
     lse: Array | None,
+    softmax: Array | None,
     weights: Array | None,
     *,
     tau: float = 1.0,
     eps: float = 1e-6,
-    **options: Unpack[Options],
+    **options: Unpack[AttentionOptions],
 ) -> None: ...
 
 # Returns the gradient of tau.
@@ -103,7 +86,7 @@ def w2_attention_backward(
     v_log_sigma: Array,
     out_mu: Array,
     out_log_sigma: Array,
-    lse: Array,
+    softmax: Array,
     grad_out_mu: Array,
     grad_out_log_sigma: Array,
     grad_lse: Array | None,
@@ -114,17 +97,12 @@ def w2_attention_backward(
     grad_k_log_sigma: Array,
     grad_v_log_sigma: Array,
     *,
+    option_gradients: dict[str, Array],
     tau: float = 1.0,
     eps: float = 1e-6,
-    grad_mask: Array | None = None,
-    grad_key_bias: Array | None = None,
-    grad_relative_bias: Array | None = None,
-    grad_sinks: Array | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[AttentionOptions],
 ) -> float: ...
-def apply_rotary(
-    x: Array, cos: Array, sin: Array, out: Array, *, pairing: str, transpose: bool = False
-) -> None: ...
+def apply_rotary(x: Array, table: RotaryTable, out: Array, *, transpose: bool = False) -> None: ...
 def sinusoidal(length: int, dim: int, theta: float = 10000.0) -> np.ndarray[Any, np.dtype[np.float32]]: ...
 def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float32]]: ...
 def t5_buckets(
@@ -174,13 +152,11 @@ class KVCache:
         self,
         k: Array,
         v: Array,
-        cos: Array | None = None,
-        sin: Array | None = None,
-        pairing: str | None = None,
+        rotation: RotaryTable | None = None,
         counts: Integers | None = None,
     ) -> None: ...
     def attention(
-        self, q: Array, out: Array, lse: Array | None, weights: Array | None, **options: Unpack[Options]
+        self, q: Array, out: Array, lse: Array | None, weights: Array | None, **options: Unpack[AttentionOptions]
     ) -> None: ...
     def truncate(self, b: int, length: int) -> None: ...
     def clear(self) -> None: ...

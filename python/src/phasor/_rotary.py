@@ -12,7 +12,7 @@ import numpy as np
 
 from phasor import _phasor
 from phasor._arrays import NumpyKind, check_tensors, kind_of, shape_of
-from phasor._errors import with_argument_names, with_names
+from phasor._errors import with_function_name
 from phasor._numbers import real, whole
 
 Pairing = Literal["half", "adjacent"]
@@ -33,7 +33,7 @@ class RotaryTable:
     pairing: Pairing
 
 
-@with_argument_names
+@with_function_name
 def rotary_table(cos: Any, sin: Any, *, pairing: Pairing) -> RotaryTable:
     """A RotaryTable from given arrays cos and sin, float32 [T, R/2] or [B, T, R/2], which are not copied."""
     for name, array in (("cos", cos), ("sin", sin)):
@@ -69,7 +69,7 @@ class Rope:
         Meta's LLaMA).
     """
 
-    @with_argument_names
+    @with_function_name
     def __init__(
         self,
         head_dim: int,
@@ -164,7 +164,7 @@ class Rope:
         """Radians per position of each pair, [R/2] float64; for dynamic and longrope those of the original length."""
         return self._config.frequencies(0)[0]
 
-    @with_argument_names
+    @with_function_name
     def inv_freq_at(self, length: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """inv_freq for a context of `length` tokens: only dynamic and longrope look at it."""
         return self._config.frequencies(whole(length, "length"))[0]
@@ -179,7 +179,7 @@ class Rope:
         """What q.k is to be multiplied by: 1/sqrt(D), times DeepSeek's correction where the config asks for it."""
         return self._config.score_scale(self.head_dim)
 
-    @with_argument_names
+    @with_function_name
     def table(self, positions: Any, *, length: int | None = None) -> RotaryTable:
         """cos and sin of tokens at `positions`.
 
@@ -247,7 +247,7 @@ def ntk_aware_rope(
     )
 
 
-@with_argument_names
+@with_function_name
 def precompute_freqs_cis(
     dim: int, end: int, theta: float = 10000.0
 ) -> np.ndarray[Any, np.dtype[np.complex64]]:
@@ -255,7 +255,7 @@ def precompute_freqs_cis(
     return _phasor.precompute_freqs_cis(whole(dim, "dim"), whole(end, "end"), real(theta, "theta"))
 
 
-@with_names({"cos": "table", "sin": "table"})
+@with_function_name
 def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out: ArrayT | None = None) -> ArrayT:
     """Turns the channel pairs of x: (a, b) -> (a cos - b sin, a sin + b cos).
 
@@ -269,13 +269,14 @@ def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out:
     kind = kind_of(x, "x")
     if not isinstance(table, RotaryTable):
         raise TypeError(f"table: {type(table).__name__}, expected a RotaryTable")
-    check_tensors({"cos": table.cos, "sin": table.sin, "out": out})
+    check_tensors({"table": table.cos, "out": out})
+    check_tensors({"table": table.sin})
     result = kind.empty(shape_of(x, "x", 4), x) if out is None else out
-    _phasor.apply_rotary(x, table.cos, table.sin, result, pairing=table.pairing, transpose=transpose)
+    _phasor.apply_rotary(x, table, result, transpose=transpose)
     return kind.finish(result) if out is None else out
 
 
-@with_argument_names
+@with_function_name
 def convert_pairing(weight: ArrayT, heads: int, *, to: Pairing, rotary_dim: int | None = None) -> ArrayT:
     """A copy of the rows of a q or k projection, from the other pairing, in pairing `to`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasor import _phasor
-from phasor._errors import with_argument_names
+from phasor._errors import with_function_name
 from phasor._numbers import whole
 
 
@@ -12,7 +12,7 @@ def num_threads() -> int:
     return _phasor.num_threads()
 
 
-@with_argument_names
+@with_function_name
 def set_num_threads(count: int) -> None:
     """Sets how many threads a call may use; 0 returns to the default (OMP_NUM_THREADS, else the number of cores).
 

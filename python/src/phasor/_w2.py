@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from phasor import _phasor
-from phasor._arrays import check_tensors, kind_of, shape_of
-from phasor._attention import results
-from phasor._errors import with_argument_names
-from phasor._gradients import OptionGradients
+from phasor._arrays import check_tensors
+from phasor._attention import Call, finished, results
+from phasor._errors import with_function_name
 from phasor._numbers import real
-from phasor._options import AttentionOptions, low_level
-from phasor._rotary import RotaryTable
+from phasor._options import AttentionOptions, with_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,7 +32,11 @@ class W2Gradients(NamedTuple):
     sinks: Any = None
 
 
-@with_argument_names
+_STREAMS = W2Gradients._fields[:6]
+
+
+@with_options
+@with_function_name
 def w2_attention(
     q_mu: Any,
     k_mu: Any,
@@ -45,24 +47,10 @@ def w2_attention(
     *,
     tau: float = 1.0,
     eps: float = 1e-6,
-    scale: float | None = None,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    query_offset: Any = None,
-    key_lengths: Any = None,
-    cumulative_lengths: Any = None,
-    mask: Any = None,
-    key_bias: Any = None,
-    relative_bias: Any = None,
-    alibi_slopes: Any = None,
-    q_rotary: RotaryTable | None = None,
-    k_rotary: RotaryTable | None = None,
-    softcap: float = 0.0,
-    sinks: Any = None,
-    dropout: float = 0.0,
-    seed: int | None = None,
     return_lse: bool = False,
+    return_softmax: bool = False,
     return_weights: bool = False,
+    **options: Unpack[AttentionOptions],
 ) -> Any:
     """Attention between diagonal Gaussians N(mu, diag(sigma^2)): scores are minus the squared 2-Wasserstein distance,
 
@@ -78,56 +66,20 @@ def w2_attention(
     tau: the temperature, a finite number.
     scale: multiplies scores before they are capped; None is 1.
 
-    Returns (out_mu, out_log_sigma), [B, H, T, E] each, and after them lse and weights where asked for. sigma of q and k
-    are new float32 arrays; nothing else is copied.
+    Returns (out_mu, out_log_sigma), [B, H, T, E] each, and after them lse, softmax and weights where asked for. Nothing is
+    copied.
     """
-    kind = kind_of(q_mu, "q_mu")
-    batch, heads, queries, _ = shape_of(q_mu, "q_mu", 4)
-    keys, channels = shape_of(k_mu, "k_mu", 4)[2], shape_of(v_mu, "v_mu", 4)[3]
-    options = low_level(
-        (batch, heads, queries),
-        keys,
-        scale=scale,
-        causal=causal,
-        window=window,
-        query_offset=query_offset,
-        key_lengths=key_lengths,
-        cumulative_lengths=cumulative_lengths,
-        mask=mask,
-        key_bias=key_bias,
-        relative_bias=relative_bias,
-        alibi_slopes=alibi_slopes,
-        q_rotary=q_rotary,
-        k_rotary=k_rotary,
-        softcap=softcap,
-        sinks=sinks,
-        dropout=dropout,
-        seed=seed,
-    )
-    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "tau": tau, **options})
-    check_tensors({"q_log_sigma": q_log_sigma, "k_log_sigma": k_log_sigma, "v_log_sigma": v_log_sigma})
-    out_mu, out_log_sigma = (kind.empty((batch, heads, queries, channels), q_mu) for _ in range(2))
-    lse = kind.empty_float32((batch, heads, queries)) if return_lse else None
-    weights = kind.empty_float32((batch, heads, queries, keys)) if return_weights else None
-    _phasor.w2_attention_forward(
-        q_mu,
-        k_mu,
-        v_mu,
-        q_log_sigma,
-        k_log_sigma,
-        v_log_sigma,
-        out_mu,
-        out_log_sigma,
-        lse,
-        weights,
-        tau=real(tau, "tau"),
-        eps=real(eps, "eps"),
-        **options,
-    )
-    return results(kind, out_mu, out_log_sigma, lse, weights)
+    streams = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
+    call = Call(dict(zip(_STREAMS, streams)), options)
+    check_tensors({"tau": tau})
+    outs = call.empty_out(), call.empty_out()
+    asked = call.empty_on_request(return_lse, return_softmax, return_weights)
+    _phasor.w2_attention_forward(*streams, *outs, *asked, tau=real(tau, "tau"), eps=real(eps, "eps"), **options)
+    return results(call.kind, *outs, *asked)
 
 
-@with_argument_names
+@with_options
+@with_function_name
 def w2_attention_backward(
     q_mu: Any,
     k_mu: Any,
@@ -137,7 +89,7 @@ def w2_attention_backward(
     v_log_sigma: Any,
     out_mu: Any,
     out_log_sigma: Any,
-    lse: Any,
+    softmax: Any,
     grad_out_mu: Any,
     grad_out_log_sigma: Any,
     *,
@@ -148,40 +100,30 @@ def w2_attention_backward(
 ) -> W2Gradients:
     """Gradients of a loss by everything that went into `w2_attention`.
 
-    The first six, tau, eps and the options: as given to w2_attention; out_mu, out_log_sigma, lse: what it returned with
-    return_lse=True; then the gradients of the loss by those, of the types they have.
+    The first six, tau, eps and the options: as given to w2_attention; out_mu, out_log_sigma, softmax: what it returned with
+    return_softmax=True; then the gradients of the loss by out_mu and out_log_sigma (and lse), of the types they have.
 
     Returns W2Gradients: the six streams, tau (a number), and mask (when it is float32), key_bias, relative_bias (of its
     table), alibi_slopes and sinks where given. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
     """
-    kind = kind_of(q_mu, "q_mu")
-    shape, keys = shape_of(q_mu, "q_mu", 4), shape_of(k_mu, "k_mu", 4)[2]
-    shape_of(v_mu, "v_mu", 4)
-    lowered = low_level(shape, keys, **options)
-    check_tensors({"k_mu": k_mu, "v_mu": v_mu, "tau": tau, "lse": lse, **lowered})
-    check_tensors({"q_log_sigma": q_log_sigma, "k_log_sigma": k_log_sigma, "v_log_sigma": v_log_sigma})
-    check_tensors({"out_mu": out_mu, "out_log_sigma": out_log_sigma, "grad_lse": grad_lse})
-    check_tensors({"grad_out_mu": grad_out_mu, "grad_out_log_sigma": grad_out_log_sigma})
-    gradients = [kind.empty(x.shape, x) for x in (q_mu, k_mu, v_mu, q_mu, k_mu, v_mu)]
-    others = OptionGradients(kind, lowered)
+    streams = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
+    call = Call(dict(zip(_STREAMS, streams)), options)
+    check_tensors({"out_mu": out_mu, "out_log_sigma": out_log_sigma, "softmax": softmax, "grad_lse": grad_lse})
+    check_tensors({"grad_out_mu": grad_out_mu, "grad_out_log_sigma": grad_out_log_sigma, "tau": tau})
+    gradients, others = call.empty_gradients(options)
     grad_tau = _phasor.w2_attention_backward(
-        q_mu,
-        k_mu,
-        v_mu,
-        q_log_sigma,
-        k_log_sigma,
-        v_log_sigma,
+        *streams,
         out_mu,
         out_log_sigma,
-        lse,
+        softmax,
         grad_out_mu,
         grad_out_log_sigma,
         grad_lse,
         *gradients,
+        option_gradients=others,
         tau=real(tau, "tau"),
         eps=real(eps, "eps"),
-        **others.arguments(),
-        **lowered,
+        **options,
     )
-    streams = dict(zip(W2Gradients._fields, (kind.finish(array) for array in gradients)))
-    return W2Gradients(**streams, tau=grad_tau, **others.finish(options.get("alibi_slopes"), options.get("mask")))
+    by_name = finished(call.kind, dict(zip(_STREAMS, gradients)))
+    return W2Gradients(**by_name, tau=grad_tau, **finished(call.kind, others))

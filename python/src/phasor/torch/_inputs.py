@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -71,6 +72,13 @@ def with_channels(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if all(x.shape[3] != 0 for x in tensors):
         return tensors
     return tuple(torch.nn.functional.pad(x, (0, 1)) if x.shape[3] == 0 else x for x in tensors)
+
+
+def with_contiguous_rows(tensor: Any) -> Any:
+    """The tensor itself, or a copy where its last dimension is not contiguous (an expanded gradient, x.mT)."""
+    if tensor is None or tensor.dim() == 0 or tensor.stride(-1) == 1 or tensor.shape[-1] == 1:
+        return tensor
+    return tensor.contiguous()
 
 
 def empty_like(x: torch.Tensor) -> torch.Tensor:

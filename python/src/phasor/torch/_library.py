@@ -53,6 +53,7 @@ def _with_real_memory(fake: Callable[..., Any], names: list[str]) -> Callable[..
         if arguments[0].device.type != "meta":
             for name, argument in zip(names, arguments):
                 if isinstance(argument, torch.Tensor) and argument.device.type == "meta":
+                    name = name.removesuffix("_cos").removesuffix("_sin")  # of a RotaryTable
                     raise TypeError(f"{name}: on device meta, expected the CPU's memory as {names[0]} has")
         return fake(*arguments)
 
@@ -66,7 +67,8 @@ def _refuse_vmap(name: str) -> NoReturn:
 
 
 below_autograd = torch._C._AutoDispatchBelowAutograd
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_NUMBERS = frozenset((bool, int, float, str))
 
 
 def direct(operator: Any, cpu: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,11 +77,13 @@ def direct(operator: Any, cpu: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         if _nobody_watches():
             for argument in arguments:
+                if argument is None:
+                    continue
                 kind = type(argument)
                 if kind in _PLAIN:
                     if not argument.is_cpu:
                         break
-                elif argument is not None and isinstance(argument, torch.Tensor):
+                elif kind not in _NUMBERS and isinstance(argument, torch.Tensor):
                     break
             else:
                 return cpu(*arguments)
@@ -127,12 +131,16 @@ class Recorded(torch.autograd.Function):
 
     name = ""
 
-    @classmethod
-    def call(cls, *inputs: Any) -> Any:
+    @staticmethod
+    def check(name: str) -> None:
         if torch._C._are_functorch_transforms_active():
             raise NotImplementedError(
-                f"[{cls.name}] vmap, torch.func.grad: not supported; expected backward() or torch.autograd.grad"
+                f"[{name}] vmap, torch.func.grad: not supported; expected backward() or torch.autograd.grad"
             )
+
+    @classmethod
+    def call(cls, *inputs: Any) -> Any:
+        cls.check(cls.name)
         return cls.apply(*inputs)
 
 

@@ -1,209 +1,99 @@
-"""The options of attention as arguments of torch operators: tensors, numbers and texts, in a fixed order."""
+"""The options of attention as arguments of torch's operators, which take tensors, numbers and texts.
+
+The table of options (phasor._options.OPTIONS) says which there are; a form below says, for each type of option, of
+which arguments it consists. So a new option of a known type needs nothing here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from phasor import _options
-from phasor._biases import RelativeBias
-from phasor._numbers import real
+from phasor._numbers import real, whole
+from phasor._options import LEARNED, OPTIONS, OptionRow
 from phasor._rotary import RotaryTable
 from phasor.torch._causal_bias import corner_of, visible_keys
-from phasor.torch._inputs import check_memory
+from phasor.torch._inputs import check_memory, empty_float32, with_contiguous_rows
 
 if TYPE_CHECKING:
-    from phasor import _phasor
+    from phasor._options import AttentionOptions
 
-# Each line of the class below, as torch's schema language has it.
-SCHEMA = (
-    "Tensor? mask, Tensor? key_bias, Tensor? relative_bias, Tensor? alibi_slopes, Tensor? sinks, "
-    "Tensor? q_cos, Tensor? q_sin, Tensor? k_cos, Tensor? k_sin, "
-    "Tensor? query_offset, Tensor? key_lengths, Tensor? query_starts, Tensor? key_starts, Tensor? seed, "
-    "float? scale, bool causal, SymInt? window_left, SymInt? window_right, SymInt first_distance, str pairing, "
-    "float softcap, float dropout"
-)
-TENSORS = 14  # the first fields are tensors
-FLOATING = 9  # the first of them a derivative could be asked by; rotary tables have none and say so
-# Of these there are gradients: the first fields.
-LEARNED = ("mask", "key_bias", "relative_bias", "alibi_slopes", "sinks")
+Tensors = tuple[torch.Tensor, ...]
 
 
-class Options(NamedTuple):
-    """What the operators take after q, k and v."""
+class Argument(NamedTuple):
+    """One argument of an operator."""
 
-    mask: torch.Tensor | None
-    key_bias: torch.Tensor | None
-    relative_bias: torch.Tensor | None
-    alibi_slopes: torch.Tensor | None
-    sinks: torch.Tensor | None
-    q_cos: torch.Tensor | None
-    q_sin: torch.Tensor | None
-    k_cos: torch.Tensor | None
-    k_sin: torch.Tensor | None
-    query_offset: torch.Tensor | None
-    key_lengths: torch.Tensor | None
-    query_starts: torch.Tensor | None
-    key_starts: torch.Tensor | None
-    seed: torch.Tensor | None  # one number: torch.compile cannot draw it as a number
-    scale: float | None
-    causal: bool
-    window_left: int | None
-    window_right: int | None
-    first_distance: int
-    pairing: str
-    softcap: float
-    dropout: float
-
-    def lowered(self, shape: Sequence[int], keys: int) -> _phasor.Options:
-        """As the C++ functions take them. Rows that are not contiguous are copied. shape: of q."""
-        pairing: Any = self.pairing
-        bounded = self.window_left is not None or self.window_right is not None
-        return _options.low_level(
-            shape,
-            keys,
-            scale=self.scale,
-            causal=self.causal,
-            window=(self.window_left, self.window_right) if bounded else None,
-            query_offset=self.query_offset,
-            key_lengths=self.key_lengths,
-            cumulative_lengths=None if self.query_starts is None else (self.query_starts, self.key_starts),
-            mask=with_contiguous_rows(self.mask),
-            key_bias=with_contiguous_rows(self.key_bias),
-            relative_bias=None
-            if self.relative_bias is None
-            else RelativeBias(with_contiguous_rows(self.relative_bias), self.first_distance),
-            alibi_slopes=None if self.alibi_slopes is None else self.alibi_slopes.detach(),
-            q_rotary=None if self.q_cos is None else RotaryTable(self.q_cos, self.q_sin, pairing),
-            k_rotary=None if self.k_cos is None else RotaryTable(self.k_cos, self.k_sin, pairing),
-            softcap=self.softcap,
-            sinks=with_contiguous_rows(self.sinks),
-            dropout=self.dropout,
-            seed=None if self.seed is None else int(self.seed) % 2**64,
-        )
+    name: str
+    schema: str  # its type in torch's schema language
+    default: Any
+    order: int  # 0 a tensor with a gradient, 1 another tensor of floats, 2 one of whole numbers, 3 no tensor
 
 
-class Saved:
-    """Options in the context of an autograd function: tensors where torch wants to have them, the rest beside them."""
+class Form(NamedTuple):
+    """How options of one type are arguments of an operator."""
 
-    def __init__(self, ctx: Any, tensors: tuple[torch.Tensor, ...], options: tuple[Any, ...]) -> None:
-        self._first, self._numbers = len(tensors), options[TENSORS:]
-        self._given = [i for i in range(TENSORS) if options[i] is not None]
-        ctx.save_for_backward(*tensors, *[options[i] for i in self._given])
-
-    def restore(self, saved: tuple[torch.Tensor, ...]) -> tuple[tuple[torch.Tensor, ...], tuple[Any, ...]]:
-        """The tensors and the options, from ctx.saved_tensors."""
-        given: list[torch.Tensor | None] = [None] * TENSORS
-        for i, tensor in zip(self._given, saved[self._first :]):
-            given[i] = tensor
-        return saved[: self._first], (*given, *self._numbers)
+    arguments: tuple[tuple[str, str, Any, int], ...]  # Argument, but the name follows the option's
+    read: Callable[[str, Any, bool], Any]  # (name, what was given, wide) -> the values of the arguments; one is no tuple
+    lower: Callable[..., Any]  # the values -> what the C++ function takes; None is not given
 
 
-def pack(
-    tokens: tuple[int, int],
-    *,
-    scale: float | None = None,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    query_offset: Any = None,
-    key_lengths: Any = None,
-    cumulative_lengths: Any = None,
-    mask: torch.Tensor | None = None,
-    key_bias: torch.Tensor | None = None,
-    relative_bias: Any = None,
-    alibi_slopes: torch.Tensor | None = None,
-    q_rotary: RotaryTable | None = None,
-    k_rotary: RotaryTable | None = None,
-    softcap: float = 0.0,
-    sinks: torch.Tensor | None = None,
-    dropout: float = 0.0,
-    seed: int | None = None,
-    wide: bool = False,
-) -> Options:
-    """From the options of the public functions. tokens: T and S; wide: for float64, which biases may then be."""
-    corner = corner_of("mask", mask, tokens)
-    if corner is not None:
-        if corner != "upper left" and query_offset is None and cumulative_lengths is None:
-            mask, causal = None, True
-        else:
-            mask = visible_keys(corner, tokens)
-    left = right = query_starts = key_starts = None
-    first_distance = 0
-    if window is not None:
-        left, right = _options._window(window)
-    if cumulative_lengths is not None:
-        starts = _options._starts(cumulative_lengths)
-        query_starts, key_starts = (_whole_numbers("cumulative_lengths", x) for x in starts)
-    if relative_bias is not None:
-        if alibi_slopes is not None:
-            raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
-        relative_bias, first_distance = _options.relative_table(relative_bias)
-    q_cos, q_sin = rotary_tensors("q_rotary", q_rotary)
-    k_cos, k_sin = rotary_tensors("k_rotary", k_rotary)
-    pairing = ""
-    if q_rotary is not None:
-        pairing = q_rotary.pairing
-    if k_rotary is not None:
-        if pairing and k_rotary.pairing != pairing:
-            raise ValueError(f"k_rotary: pairing {k_rotary.pairing}, expected {pairing} as q_rotary has")
-        pairing = k_rotary.pairing
-    return Options(
-        None if mask is None else _added("mask", mask, wide),
-        None if key_bias is None else _added("key_bias", key_bias, wide),
-        None if relative_bias is None else _added("relative_bias", relative_bias, wide),
-        None if alibi_slopes is None else _added("alibi_slopes", alibi_slopes, wide),
-        None if sinks is None else _added("sinks", sinks, wide),
-        q_cos,
-        q_sin,
-        k_cos,
-        k_sin,
-        None if query_offset is None else _whole_numbers("query_offset", query_offset),
-        None if key_lengths is None else _whole_numbers("key_lengths", key_lengths),
-        query_starts,
-        key_starts,
-        _drawn(seed) if dropout else None,
-        None if scale is None else real(scale, "scale"),
-        bool(causal),
-        left,
-        right,
-        first_distance,
-        pairing,
-        real(softcap, "softcap"),
-        real(dropout, "dropout"),
-    )
+class Rotation(NamedTuple):
+    """A RotaryTable for the C++ functions, made in less time."""
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+    pairing: Any
 
 
-def with_contiguous_rows(tensor: Any) -> Any:
-    """The tensor itself, or a copy where its last dimension is not contiguous (an expanded gradient, x.mT)."""
-    if tensor is None or tensor.dim() == 0 or tensor.stride(-1) == 1 or tensor.shape[-1] == 1:
-        return tensor
-    return tensor.contiguous()
+# ----------------------------------------------------------------------------------------------------- types of options
 
 
-def _added(name: str, tensor: Any, wide: bool) -> torch.Tensor:
-    """What is added to scores is float32; the half types are cast. Tables that phasor made may be NumPy's."""
-    if isinstance(tensor, np.ndarray) and name in ("relative_bias", "alibi_slopes"):
+def _added(name: str, tensor: Any, wide: bool, kinds: str = "float32") -> torch.Tensor:
+    """What is added to scores is float32; the half types are cast. wide: beside q of float64, it may be that."""
+    if isinstance(tensor, np.ndarray) and name in ("relative_bias", "alibi_slopes"):  # made by phasor
         tensor = torch.from_numpy(tensor)
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
     check_memory(name, tensor)
-    if tensor.dtype is torch.float32 or (tensor.dtype is torch.bool and name == "mask"):
-        return tensor
-    if wide and tensor.dtype is torch.float64:
+    if tensor.dtype is torch.float32 or (wide and tensor.dtype is torch.float64):
         return tensor
     if tensor.dtype is torch.bfloat16 or tensor.dtype is torch.float16:
         return tensor.float()
-    kinds = "bool or float32" if name == "mask" else "float32"
     raise TypeError(f"{name}: {str(tensor.dtype).removeprefix('torch.')}, expected {kinds}")
 
 
-def rotary_tensors(name: str, table: RotaryTable | None) -> tuple[Any, Any]:
+def _mask(name: str, mask: Any, wide: bool) -> torch.Tensor:
+    if isinstance(mask, torch.Tensor) and mask.dtype is torch.bool:
+        check_memory(name, mask)
+        return mask
+    return _added(name, mask, wide, "bool or float32")
+
+
+def _relative(name: str, bias: Any, wide: bool) -> tuple[torch.Tensor, int]:
+    if isinstance(bias, tuple):  # a RelativeBias is one, too
+        if len(bias) != 2:
+            raise ValueError(f"{name}: a tuple of {len(bias)}, expected (table, first_distance)")
+        return _added(name, bias[0], wide), whole(bias[1], name)
+    shape = tuple(getattr(bias, "shape", ()))
+    if len(shape) != 2 or shape[1] % 2 == 0:
+        raise ValueError(
+            f"{name}: shape {list(shape)}, expected [H, 2 n + 1] for the distances -n .. n, or a RelativeBias"
+        )
+    return _added(name, bias, wide), -(shape[1] // 2)
+
+
+def _rotary(name: str, table: Any, _: bool) -> tuple[torch.Tensor, torch.Tensor, str]:
+    return (*rotary_tensors(name, table), table.pairing)
+
+
+def rotary_tensors(name: str, table: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin of a table: torch's, or NumPy's memory seen by torch."""
-    if table is None:
-        return None, None
     if not isinstance(table, RotaryTable):
         raise TypeError(f"{name}: {type(table).__name__}, expected a RotaryTable")
     cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
@@ -214,7 +104,16 @@ def rotary_tensors(name: str, table: RotaryTable | None) -> tuple[Any, Any]:
     return cos, sin
 
 
-def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
+def _window(name: str, window: Any, _: bool) -> tuple[int | None, int | None]:
+    left, right = window, None
+    if isinstance(window, Sequence) and not isinstance(window, str):
+        if len(window) != 2:
+            raise ValueError(f"{name}: {window!r}, expected (left, right)")
+        left, right = window
+    return None if left is None else whole(left, name), None if right is None else whole(right, name)
+
+
+def _integers(name: str, numbers: Any, _: bool) -> torch.Tensor:
     if isinstance(numbers, torch.Tensor):
         check_memory(name, numbers)
         return numbers
@@ -226,10 +125,153 @@ def _whole_numbers(name: str, numbers: Any) -> torch.Tensor:
         raise TypeError(f"{name}: {numbers!r}, expected whole numbers") from None
 
 
-def _drawn(seed: Any) -> torch.Tensor:
-    """A given seed, or one from torch's generator."""
-    if seed is None:
-        return torch.randint(2**63 - 1, (1,), device="cpu")
+def _seed(name: str, seed: Any, _: bool) -> torch.Tensor:
+    """A tensor of one number, since torch.compile cannot draw a number."""
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-        raise TypeError(f"seed: {seed!r}, expected a whole number of 64 bits, 0 or more")
+        raise TypeError(f"{name}: {seed!r}, expected a whole number of 64 bits, 0 or more")
     return torch.full((1,), seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_ARRAY = Form((("", "Tensor?", None, 1),), _added, with_contiguous_rows)
+FORMS = {
+    "float32 array": _ARRAY,
+    "bool or float32 array": _ARRAY._replace(read=_mask),
+    "RelativeBias": Form(
+        (("", "Tensor?", None, 1), ("_first_distance", "SymInt", 0, 3)),
+        _relative,
+        lambda table, first: None if table is None else (with_contiguous_rows(table), first),
+    ),
+    "RotaryTable": Form(
+        (("_cos", "Tensor?", None, 1), ("_sin", "Tensor?", None, 1), ("_pairing", "str", "", 3)),
+        _rotary,
+        lambda cos, sin, pairing: None if cos is None else Rotation(cos, sin, pairing),
+    ),
+    "integers": Form((("", "Tensor?", None, 2),), _integers, _itself),
+    "int": Form((("", "Tensor?", None, 2),), _seed, lambda seed: int(seed) % 2**64),
+    "int or (left, right)": Form(
+        (("_left", "SymInt?", None, 3), ("_right", "SymInt?", None, 3)),
+        _window,
+        lambda left, right: None if left is None and right is None else (left, right),
+    ),
+    "bool": Form((("", "bool", False, 3),), lambda name, flag, wide: bool(flag), _itself),
+    "float": Form((("", "float", None, 3),), lambda name, number, wide: real(number, name), _itself),
+}
+
+# ----------------------------------------------------------------------------------------------- from the table of options
+
+
+def _arguments(row: OptionRow) -> list[Argument]:
+    found = []
+    for suffix, schema, default, order in FORMS[row.type].arguments:
+        if schema == "float":
+            default, schema = row.default, "float?" if row.default is None else "float"
+        found.append(Argument(row.name + suffix, schema, default, 0 if row.has_gradient and order == 1 else order))
+    return found
+
+
+# Sorted, so that tensors come first, and those with gradients before all others.
+ARGUMENTS = sorted((argument for row in OPTIONS for argument in _arguments(row)), key=lambda argument: argument.order)
+SCHEMA = ", ".join(f"{argument.schema} {argument.name}" for argument in ARGUMENTS)
+FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # the first ones, by which a derivative could be asked
+TENSORS = sum(argument.order <= 2 for argument in ARGUMENTS)
+_names = tuple(argument.name for argument in ARGUMENTS)
+Options: Any = namedtuple("Options", _names)  # type: ignore[misc]  # what operators take after the rest
+_DEFAULTS = {argument.name: argument.default for argument in ARGUMENTS}
+_ROWS = {row.name: (FORMS[row.type].read, [argument.name for argument in _arguments(row)], row) for row in OPTIONS}
+# For `lowered`: name, where its arguments are, and the form's function.
+_SINGLE, _JOINED = [], []
+for _row in OPTIONS:
+    _at = [Options._fields.index(argument.name) for argument in _arguments(_row)]
+    if len(_at) == 1:
+        _SINGLE.append((_row.name, _at[0], FORMS[_row.type].lower))
+    else:
+        _JOINED.append((_row.name, itemgetter(*_at), FORMS[_row.type].lower))
+
+
+def pack(tokens: tuple[int, int], options: AttentionOptions, wide: bool = False) -> Any:
+    """Options, from the keywords of the public functions. tokens: T and S; wide: for float64, which biases may then be."""
+    values = dict(_DEFAULTS)
+    given: Mapping[str, Any] = options
+    if given.get("mask") is not None:
+        given = _without_causal_bias(given, tokens)
+    for name, value in given.items():
+        if name not in _ROWS:
+            raise TypeError(f"{name}: not an option")
+        read, names, row = _ROWS[name]
+        if value is None and row.default is None:
+            continue
+        if len(names) == 1:
+            values[names[0]] = read(name, value, wide)
+        else:
+            values.update(zip(names, read(name, value, wide)))
+    if not values["dropout"]:
+        values["seed"] = None
+    elif values["seed"] is None:
+        values["seed"] = torch.randint(2**63 - 1, (1,), device="cpu")  # from torch's generator
+    return Options(*values.values())
+
+
+def _without_causal_bias(options: Mapping[str, Any], tokens: tuple[int, int]) -> Mapping[str, Any]:
+    """A CausalBias among the options is causal, or a mask where its diagonal is not that of the positions."""
+    corner = corner_of("mask", options["mask"], tokens)
+    if corner is None:
+        return options
+    if corner != "upper left" and options.get("query_offsets") is None and options.get("query_starts") is None:
+        return {**options, "mask": None, "causal": True}
+    return {**options, "mask": visible_keys(corner, tokens)}
+
+
+def lowered(options: Sequence[Any]) -> AttentionOptions:
+    """As the C++ functions take them: only those that are given. Rows that are not contiguous are copied."""
+    result: Any = {}
+    for name, at, lower in _SINGLE:
+        value = options[at]
+        if value is not None and value is not False:
+            result[name] = lower(value)
+    for name, among, lower in _JOINED:
+        value = lower(*among(options))
+        if value is not None:
+            result[name] = value
+    return result
+
+
+class Saved:
+    """Options in the context of an autograd function: tensors where torch wants to have them, the rest beside them."""
+
+    def __init__(self, ctx: Any, tensors: Tensors, options: tuple[Any, ...]) -> None:
+        self._first, self._numbers = len(tensors), options[TENSORS:]
+        self._given = [i for i in range(TENSORS) if options[i] is not None]
+        ctx.save_for_backward(*tensors, *[options[i] for i in self._given])
+
+    def restore(self, saved: Tensors) -> tuple[Tensors, tuple[Any, ...]]:
+        """The tensors and the options, from ctx.saved_tensors."""
+        given: list[torch.Tensor | None] = [None] * TENSORS
+        for i, tensor in zip(self._given, saved[self._first :]):
+            given[i] = tensor
+        return saved[: self._first], (*given, *self._numbers)
+
+
+# ------------------------------------------------------------------------------------------------- gradients of options
+
+
+def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> dict[str, torch.Tensor]:
+    """By name, of those that are wanted. Their tensors are the first options, in the order of LEARNED."""
+    given = zip(LEARNED, options, wanted)
+    return {name: empty_float32(tuple(option.shape)) for name, option, is_wanted in given if is_wanted}
+
+
+def fake_gradients(like: torch.Tensor, wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor]:
+    """One for each name of LEARNED, empty where not wanted."""
+    return [
+        like.new_empty(option.shape if is_wanted else (0,), dtype=torch.float32)
+        for option, is_wanted in zip(options, wanted)
+    ]
+
+
+def only_wanted(gradients: Sequence[torch.Tensor | None], wanted: Sequence[bool]) -> list[torch.Tensor | None]:
+    """As autograd takes them: None where there is none."""
+    return [gradient if is_wanted else None for gradient, is_wanted in zip(gradients, wanted)]

@@ -1,7 +1,7 @@
 """Attention in plain torch, for float64: so that torch.autograd.gradcheck and second derivatives work.
 
 All options are those of the kernels, in the same order; only which weights dropout drops differs, for it comes from
-torch's generator. Memory grows with T x S.
+torch's generator. They come as _options.Options. Memory grows with T x S.
 """
 
 from __future__ import annotations
@@ -12,30 +12,28 @@ from typing import Any
 import torch
 
 from phasor._rotary import Pairing
-from phasor.torch._options import Options
 
 Tensors = tuple[torch.Tensor, ...]
 
 
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Options) -> Tensors:
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Any) -> Tensors:
     """out, lse and weights."""
     _check_shapes(q, k, v, "q", "k", "v")
-    q, k = rotate(q, options.q_cos, options.q_sin, options.pairing), rotate(k, options.k_cos, options.k_sin, options.pairing)
+    q, k = _rotated(q, k, options)
     scale = (q.shape[3] or 1) ** -0.5 if options.scale is None else options.scale
     scores = q @ _of_query_heads(k, q).mT * scale
     weights, lse = _softmax(scores, k, options)
     return weights @ _of_query_heads(v, q), lse, weights
 
 
-def w2_attention(streams: Tensors, tau: torch.Tensor, eps: float, options: Options) -> Tensors:
+def w2_attention(streams: Tensors, tau: torch.Tensor, eps: float, options: Any) -> Tensors:
     """out_mu, out_log_sigma, lse and weights. Squared distances are expanded around the mean key."""
     q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma = streams
     _check_shapes(q_mu, k_mu, v_mu, "q_mu", "k_mu", "v_mu")
     for name, x, mean in zip(("q", "k", "v"), streams[3:], streams[:3]):
         if x.shape != mean.shape:
             raise ValueError(f"{name}_log_sigma: shape {list(x.shape)}, expected {list(mean.shape)}")
-    q_mu = rotate(q_mu, options.q_cos, options.q_sin, options.pairing)
-    k_mu = rotate(k_mu, options.k_cos, options.k_sin, options.pairing)
+    q_mu, k_mu = _rotated(q_mu, k_mu, options)
     q, k = torch.cat((q_mu, (q_log_sigma / 2).exp()), -1), torch.cat((k_mu, (k_log_sigma / 2).exp()), -1)
     k_of_heads = _of_query_heads(k, q)
     if k.shape[2] > 0:
@@ -45,6 +43,16 @@ def w2_attention(streams: Tensors, tau: torch.Tensor, eps: float, options: Optio
     scores = -squares / (tau.to(q.dtype).abs() + eps) * (1.0 if options.scale is None else options.scale)
     weights, lse = _softmax(scores, k, options)
     return weights @ _of_query_heads(v_mu, q), weights @ _of_query_heads(v_log_sigma, q), lse, weights
+
+
+def _rotated(q: torch.Tensor, k: torch.Tensor, options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    pairings = options.q_rotary_pairing, options.k_rotary_pairing
+    if all(pairings) and pairings[0] != pairings[1]:
+        raise ValueError(f"k_rotary: pairing {pairings[1]}, expected {pairings[0]} as q_rotary has")
+    return (
+        rotate(q, options.q_rotary_cos, options.q_rotary_sin, pairings[0]),
+        rotate(k, options.k_rotary_cos, options.k_rotary_sin, pairings[1]),
+    )
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor | None, sin: torch.Tensor | None, pairing: Any) -> torch.Tensor:
@@ -87,7 +95,7 @@ def _of_query_heads(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     return x if x.shape[1] == q.shape[1] else x.repeat_interleave(q.shape[1] // x.shape[1], 1)
 
 
-def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Options) -> Tensors:
+def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     """Softcap, biases, masks, softmax, dropout: weights and lse. A query that sees no key has weights of 0."""
     if options.softcap:
         scores = options.softcap * torch.tanh(scores / options.softcap)
@@ -109,7 +117,7 @@ def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Options) -> Tensors
     return weights, lse
 
 
-def _kept(weights: torch.Tensor, options: Options) -> torch.Tensor:
+def _kept(weights: torch.Tensor, options: Any) -> torch.Tensor:
     if not 0 <= options.dropout < 1:
         raise ValueError(f"dropout: rate {options.dropout}, expected at least 0 and below 1")
     generator = torch.Generator()
@@ -119,14 +127,16 @@ def _kept(weights: torch.Tensor, options: Options) -> torch.Tensor:
     return kept / (1 - options.dropout)
 
 
-def _biased(scores: torch.Tensor, k: torch.Tensor, distance: torch.Tensor, options: Options) -> torch.Tensor:
+def _biased(scores: torch.Tensor, k: torch.Tensor, distance: torch.Tensor, options: Any) -> torch.Tensor:
     dtype = scores.dtype
+    if options.relative_bias is not None and options.alibi_slopes is not None:
+        raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
     if options.key_bias is not None:
         bias = options.key_bias.to(dtype)[(None,) * (3 - options.key_bias.dim())]
         group = scores.shape[1] // k.shape[1] if k.shape[1] else 1
         scores = scores + (bias.repeat_interleave(group, 1) if bias.shape[1] > 1 else bias)[:, :, None]
     if options.relative_bias is not None:
-        column = (distance - options.first_distance).clamp(0, options.relative_bias.shape[1] - 1)
+        column = (distance - options.relative_bias_first_distance).clamp(0, options.relative_bias.shape[1] - 1)
         scores = scores + options.relative_bias.to(dtype)[:, column].movedim(0, 1)
     if options.alibi_slopes is not None:
         scores = scores - options.alibi_slopes.to(dtype)[:, None, None] * distance.abs()[:, None]
@@ -135,20 +145,22 @@ def _biased(scores: torch.Tensor, k: torch.Tensor, distance: torch.Tensor, optio
     return scores
 
 
-def _places(scores: torch.Tensor, options: Options) -> tuple[torch.Tensor, torch.Tensor]:
+def _places(scores: torch.Tensor, options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Key minus query position [B or 1, T, S], and who may see whom [B or 1, 1, T, S]."""
     queries, keys = scores.shape[2:]
     i, j = torch.arange(queries), torch.arange(keys)
     together = torch.ones(1, queries, keys, dtype=torch.bool)
-    offset, length = options.query_offset, options.key_lengths
+    offset, length = options.query_offsets, options.key_lengths
     if offset is None:
         offset = torch.tensor(keys - queries)
-    if options.query_starts is not None and options.key_starts is not None:
-        counts, key_counts = options.query_starts.diff(), options.key_starts.diff()
+    if options.query_starts is not None:
+        starts = options.query_starts
+        key_starts = starts if options.key_starts is None else options.key_starts
+        counts, key_counts = starts.diff(), key_starts.diff()
         of_query, of_key = (torch.arange(len(n)).repeat_interleave(n) for n in (counts, key_counts))
-        i, j = i - options.query_starts[of_query], j - options.key_starts[of_key]
+        i, j = i - starts[of_query], j - key_starts[of_key]
         together = (of_query[:, None] == of_key)[None]
-        offset = key_counts - counts if options.query_offset is None else offset
+        offset = key_counts - counts if options.query_offsets is None else offset
         offset = offset if offset.numel() == 1 else offset[of_query][None]
         length = length if length is None or length.numel() == 1 else length[of_query][None]
     position = offset.reshape(-1, queries if offset.dim() > 1 else 1) + i

@@ -7,18 +7,19 @@ from typing import Any
 import torch
 
 from phasor import _phasor
-from phasor._errors import with_names
+from phasor._errors import with_function_name
 from phasor._rotary import RotaryTable
 from phasor.torch import _plain
 from phasor.torch._devices import warn_of_float64
-from phasor.torch._inputs import check_tensors, empty_like
+from phasor.torch._inputs import check_tensors, empty_like, with_contiguous_rows
 from phasor.torch._library import Recorded, define, direct, records_gradient
-from phasor.torch._options import rotary_tensors, with_contiguous_rows
+from phasor.torch._options import Rotation, rotary_tensors
 
 
 def _cpu(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: str, transpose: bool) -> torch.Tensor:
     out = empty_like(x)
-    _phasor.apply_rotary(with_contiguous_rows(x), cos, sin, out, pairing=pairing, transpose=transpose)
+    table: Any = Rotation(cos, sin, pairing)
+    _phasor.apply_rotary(with_contiguous_rows(x), table, out, transpose=transpose)
     return out
 
 
@@ -51,7 +52,7 @@ def _autograd(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *how: Any) 
 
 _rotate = define(
     "apply_rotary",
-    "(Tensor x, Tensor cos, Tensor sin, str pairing, bool transpose) -> Tensor",
+    "(Tensor x, Tensor table_cos, Tensor table_sin, str table_pairing, bool transpose) -> Tensor",
     cpu=_cpu,
     fake=_fake,
     autograd=_autograd,
@@ -59,7 +60,7 @@ _rotate = define(
 _rotate_now = direct(_rotate, _cpu)
 
 
-@with_names({"cos": "table", "sin": "table"})
+@with_function_name
 def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False) -> torch.Tensor:
     """phasor.apply_rotary with a gradient: x [B, H, T, D] rotated by position, (a, b) -> (a cos - b sin, a sin + b cos).
 
@@ -70,8 +71,6 @@ def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False
     the table as q_rotary and k_rotary.
     """
     wide = check_tensors(x=x)
-    if not isinstance(table, RotaryTable):
-        raise TypeError(f"table: {type(table).__name__}, expected a RotaryTable")
     cos, sin = rotary_tensors("table", table)
     if wide:
         warn_of_float64()

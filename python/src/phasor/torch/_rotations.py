@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from phasor import _rotary
-from phasor._errors import with_argument_names
+from phasor._errors import with_function_name
 from phasor._rotary import Pairing, RotaryTable
 from phasor.torch._devices import has_kernels
 from phasor.torch._plain import rotate_plainly
@@ -66,7 +66,7 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
     return torch.cat((-second, first), -1)
 
 
-@with_argument_names
+@with_function_name
 def apply_rotary_pos_emb(
     q: torch.Tensor,
     k: torch.Tensor,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 import torch
 from torch.nn.attention.bias import CausalBias
 
-from phasor._errors import with_names
+from phasor._errors import with_function_name
 from phasor.torch._attention import attention
 from phasor.torch._causal_bias import corner_of
 from phasor.torch._inputs import layout_of
@@ -22,23 +23,37 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
+# What arguments of phasor.torch.attention are called here.
+_NAMES = {"q": "query", "k": "key", "v": "value", "mask": "attn_mask", "dropout": "dropout_p"}
+
+
 def _with_torchs_errors(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """torch has RuntimeError for a wrong tensor or number, but ValueError beside a CausalBias; TypeError for other types."""
+    function = with_function_name(function)
 
     @functools.wraps(function)
     def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         try:
             return function(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(_with_torchs_names(str(error))) from None
         except ValueError as error:
-            if any(isinstance(argument, CausalBias) for argument in (*args, *kwargs.values())):
-                raise
-            raise RuntimeError(str(error)) from None
+            kept = any(isinstance(argument, CausalBias) for argument in (*args, *kwargs.values()))
+            raise (ValueError if kept else RuntimeError)(_with_torchs_names(str(error))) from None
 
     return wrapped
 
 
+def _with_torchs_names(text: str) -> str:
+    """The argument at the beginning of a message, and others in it that are named with their shapes."""
+    return re.sub(r"(?<=^\[scaled_dot_product_attention\] )\w+(?=: )|\w+(?= of shape)", _of_torch, text)
+
+
+def _of_torch(name: re.Match[str]) -> str:
+    return _NAMES.get(name[0], name[0])
+
+
 @_with_torchs_errors
-@with_names({"q": "query", "k": "key", "v": "value", "mask": "attn_mask", "dropout": "dropout_p"})
 def scaled_dot_product_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -85,7 +100,7 @@ def scaled_dot_product_attention(
         *tensors,
         scale=scale,
         causal=is_causal,
-        query_offset=0 if is_causal else None,
+        query_offsets=0 if is_causal else None,
         mask=None if attn_mask is None else _mask(attn_mask, outer),
         dropout=0.0 if drops_all else dropout_p,
     )

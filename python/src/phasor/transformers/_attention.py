@@ -80,7 +80,7 @@ def attention_forward(
         return result
     options = _seen(attention_mask, query.shape[2], key.shape[2])
     if causal:
-        options = {"causal": True, "query_offset": 0}
+        options = {"causal": True, "query_offsets": 0}
     if position_bias is not None:
         options = _with_bias(options, position_bias)
     out = attention(

@@ -107,9 +107,9 @@ def _options(
         return None
     options: dict[str, Any] = {"causal": pattern.causal, "window": pattern.window}
     if pattern.sequences is None:
-        options["query_offset"] = torch.tensor([offset])
+        options["query_offsets"] = torch.tensor([offset])
     elif batch == 1 and padding is None and pattern.sequences.shape[1] == queries:
-        options["cumulative_lengths"] = _starts(pattern.sequences[0])
+        options["query_starts"] = _starts(pattern.sequences[0])
     else:
         return None
     if padding is not None:
