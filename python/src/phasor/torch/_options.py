@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from phasor._block_mask import BlockMask
 from phasor._numbers import real, whole
-from phasor._options import LEARNED, OPTIONS, OptionRow
+from phasor._options import OPTIONS, OptionRow
 from phasor._rotary import RotaryTable
 from phasor.torch._causal_bias import corner_of, visible_keys
 from phasor.torch._inputs import check_memory, empty_float32, with_contiguous_rows
@@ -44,10 +45,10 @@ class Form(NamedTuple):
 
 
 class Rotation(NamedTuple):
-    """A RotaryTable for the C++ functions, made in less time."""
+    """A RotaryTable for the C++ functions, made in less time; also for gradients, of which one may be None."""
 
-    cos: torch.Tensor
-    sin: torch.Tensor
+    cos: torch.Tensor | None
+    sin: torch.Tensor | None
     pairing: Any
 
 
@@ -92,6 +93,16 @@ def _rotary(name: str, table: Any, _: bool) -> tuple[torch.Tensor, torch.Tensor,
     return (*rotary_tensors(name, table), table.pairing)
 
 
+def _blocks(name: str, mask: Any, _: bool) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+    if not isinstance(mask, BlockMask):
+        raise TypeError(f"{name}: {type(mask).__name__}, expected a BlockMask")
+    arrays = (mask.blocks, mask.bits)
+    blocks, bits = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in arrays)
+    check_memory(name, blocks)
+    check_memory(name, bits)
+    return blocks, bits, mask.query_block, mask.key_block
+
+
 def rotary_tensors(name: str, table: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin of a table: torch's, or NumPy's memory seen by torch."""
     if not isinstance(table, RotaryTable):
@@ -99,8 +110,6 @@ def rotary_tensors(name: str, table: Any) -> tuple[torch.Tensor, torch.Tensor]:
     cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
     check_memory(name, cos)
     check_memory(name, sin)
-    if cos.requires_grad or sin.requires_grad:
-        raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
     return cos, sin
 
 
@@ -150,6 +159,16 @@ FORMS = {
         _rotary,
         lambda cos, sin, pairing: None if cos is None else Rotation(cos, sin, pairing),
     ),
+    "BlockMask": Form(
+        (
+            ("_blocks", "Tensor?", None, 2),
+            ("_bits", "Tensor?", None, 2),
+            ("_query_block", "SymInt", 0, 3),
+            ("_key_block", "SymInt", 0, 3),
+        ),
+        _blocks,
+        lambda blocks, bits, *sizes: None if blocks is None else BlockMask(blocks, bits, *sizes),
+    ),
     "integers": Form((("", "Tensor?", None, 2),), _integers, _itself),
     "int": Form((("", "Tensor?", None, 2),), _seed, lambda seed: int(seed) % 2**64),
     "int or (left, right)": Form(
@@ -176,12 +195,15 @@ def _arguments(row: OptionRow) -> list[Argument]:
 # Sorted, so that tensors come first, and those with gradients before all others.
 ARGUMENTS = sorted((argument for row in OPTIONS for argument in _arguments(row)), key=lambda argument: argument.order)
 SCHEMA = ", ".join(f"{argument.schema} {argument.name}" for argument in ARGUMENTS)
-FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # the first ones, by which a derivative could be asked
+LEARNED = [argument.name for argument in ARGUMENTS if argument.order == 0]  # the first ones, of which there are gradients
+FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # also those by which a derivative could be asked in vain
 TENSORS = sum(argument.order <= 2 for argument in ARGUMENTS)
 _names = tuple(argument.name for argument in ARGUMENTS)
 Options: Any = namedtuple("Options", _names)  # type: ignore[misc]  # what operators take after the rest
 _DEFAULTS = {argument.name: argument.default for argument in ARGUMENTS}
 _ROWS = {row.name: (FORMS[row.type].read, [argument.name for argument in _arguments(row)], row) for row in OPTIONS}
+# Of which option an argument of LEARNED is the table, or which part of it: cos or sin.
+_PARTS = {name: (name, None) if name in _ROWS else (name[:-4], name[-3:]) for name in LEARNED}
 # For `lowered`: name, where its arguments are, and the form's function.
 _SINGLE, _JOINED = [], []
 for _row in OPTIONS:
@@ -258,10 +280,23 @@ class Saved:
 # ------------------------------------------------------------------------------------------------- gradients of options
 
 
-def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> dict[str, torch.Tensor]:
-    """By name, of those that are wanted. Their tensors are the first options, in the order of LEARNED."""
-    given = zip(LEARNED, options, wanted)
-    return {name: empty_float32(tuple(option.shape)) for name, option, is_wanted in given if is_wanted}
+def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor | None]:
+    """One for each name of LEARNED, of those that are wanted."""
+    given = zip(options, wanted)
+    return [empty_float32(tuple(option.shape)) if is_wanted else None for option, is_wanted in given]
+
+
+def option_gradients(memory: Sequence[torch.Tensor | None]) -> dict[str, Any]:
+    """gradient_memory by option, as the C++ functions take it."""
+    result: dict[str, Any] = {}
+    for name, tensor in zip(LEARNED, memory):
+        if tensor is not None:
+            option, part = _PARTS[name]
+            if part is None:
+                result[option] = tensor
+            else:
+                result[option] = result.get(option, Rotation(None, None, "half"))._replace(**{part: tensor})
+    return result
 
 
 def fake_gradients(like: torch.Tensor, wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor]:

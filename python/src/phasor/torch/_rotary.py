@@ -72,6 +72,8 @@ def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False
     """
     wide = check_tensors(x=x)
     cos, sin = rotary_tensors("table", table)
+    if cos.requires_grad or sin.requires_grad:
+        raise ValueError("table: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
     if wide:
         warn_of_float64()
         return _plain.rotate(x, cos, -sin if transpose else sin, table.pairing)
