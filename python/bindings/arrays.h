@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <sstream>
@@ -23,7 +24,7 @@ namespace nb = nanobind;
 
 enum class Access { read, write };
 
-enum class ElementType { float32, float16, bfloat16, float64, boolean, int32, int64, other };
+enum class ElementType { float32, float16, bfloat16, float64, boolean, int32, int64, uint64, other };
 
 template <class T>
 constexpr ElementType kElementType = ElementType::other;
@@ -39,6 +40,8 @@ template <>
 inline constexpr ElementType kElementType<std::int32_t> = ElementType::int32;
 template <>
 inline constexpr ElementType kElementType<std::int64_t> = ElementType::int64;
+template <>
+inline constexpr ElementType kElementType<std::uint64_t> = ElementType::uint64;
 
 // One argument of a call. Errors name the function and the argument: TypeError for what it is, ValueError for its
 // shape and layout. None is an array that is not given.
@@ -157,6 +160,13 @@ nb::object to_numpy(Tensor<Scalar, Rank> tensor) {
   std::array<std::size_t, Rank> shape;
   for (std::size_t i = 0; i < Rank; i++) shape[i] = static_cast<std::size_t>(kept->shape()[i]);
   return nb::cast(nb::ndarray<nb::numpy, Scalar>(kept->data(), Rank, shape.data(), owner));
+}
+// A copy of a view.
+template <class Scalar, int Rank>
+nb::object to_numpy(const TensorInput<Scalar, Rank>& view) {
+  Tensor<Scalar, Rank> copy(view.shape);
+  std::copy_n(view.data, copy.size(), copy.data());
+  return to_numpy(std::move(copy));
 }
 nb::object to_numpy(const std::vector<float>& values);
 nb::object to_numpy(const std::vector<double>& values);

@@ -14,6 +14,14 @@ nb::object default_of(const Absent&) {
   return nb::none();
 }
 
+// [T, R/2], [B, T, R/2] or [B, H, T, R/2] as the last.
+template <class T>
+TensorView<T, 4> table_view(const Array& array) {
+  if (array.rank() == 4) return array.view<T, 4>();
+  const auto [data, shape, strides] = array.view<T, 3>(2);
+  return {data, {shape[0], 1, shape[1], shape[2]}, {strides[0], 0, strides[1], strides[2]}};
+}
+
 [[noreturn]] void fail_unknown(const char* function, const char* prefix, nb::handle name) {
   fail_type_error(function, prefix, text_of(name), ": not an option");
 }
@@ -29,7 +37,7 @@ RotationArgument::RotationArgument(const char* function, const char* name, nb::h
     fail_type_error(function, name, ": ", nb::type_name(table.type()).c_str(), ", expected a RotaryTable");
   cos_.emplace(function, name, cos_object_);
   sin_.emplace(function, name, sin_object_);
-  view_.emplace(cos_->view<const float, 3>(2), sin_->view<const float, 3>(2), pairing_of(function, pairing));
+  view_.emplace(table_view<const float>(*cos_), table_view<const float>(*sin_), pairing_of(function, pairing));
 }
 
 OptionArguments::OptionArguments(const char* function, const nb::kwargs& arguments, const Array& q)
@@ -126,6 +134,21 @@ void OptionArguments::read(const char* name, nb::handle object, MaskInput& resul
     mask.fail_type("bool or float32");
 }
 
+void OptionArguments::read(const char* name, nb::handle object, std::optional<BlockMask>& result) {
+  if (object.is_none()) return;
+  const auto part = [&](const char* attribute) {
+    nb::object found = nb::getattr(object, attribute, nb::none());
+    if (found.is_none())
+      fail_type_error(function_, name, ": ", nb::type_name(object.type()).c_str(), ", expected a BlockMask");
+    return found;
+  };
+  result.emplace();
+  result->blocks = hold(name, part("blocks")).view<const std::int32_t, 4>(2);
+  result->bits = hold(name, part("bits")).view<const std::uint64_t, 3>();
+  result->query_block = whole_number(function_, name, part("query_block"));
+  result->key_block = whole_number(function_, name, part("key_block"));
+}
+
 void OptionArguments::read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result) {
   if (object.is_none()) return;
   if (PyTuple_Check(object.ptr())) {  // a RelativeBias is one, too
@@ -148,10 +171,19 @@ void OptionArguments::read(const char* name, nb::handle object, std::optional<Ro
 GradientArguments::GradientArguments(const char* function, const nb::dict& arguments) {
   std::size_t found = 0;
   for_each_learned_option([&](const auto& row) {
-    std::optional<Array>& array = arrays_.emplace_back();
+    Given& given = given_.emplace_back();
     if (!arguments.contains(row.name)) return;
-    array.emplace(function, row.gradient_name, arguments[row.name], Access::write);
     found++;
+    const nb::object object = arguments[row.name];
+    const auto take = [&](const nb::object& array, std::optional<Array>& taken) {
+      if (!array.is_none()) taken.emplace(function, row.gradient_name, array, Access::write);
+    };
+    if (nb::hasattr(object, "pairing")) {
+      take(object.attr("cos"), given.cos);
+      take(object.attr("sin"), given.sin);
+    } else {
+      take(object, given.array);
+    }
   });
   if (found == arguments.size()) return;
   for (const auto& [name, object] : arguments) {
@@ -159,6 +191,11 @@ GradientArguments::GradientArguments(const char* function, const nb::dict& argum
     for_each_learned_option([&, text = text_of(name)](const auto& row) { known = known || text == row.name; });
     if (!known) fail_unknown(function, "grad_", name);
   }
+}
+
+void GradientArguments::set_view(const Given& given, RotaryGradient& view) {
+  if (given.cos) view.cos = table_view<float>(*given.cos);
+  if (given.sin) view.sin = table_view<float>(*given.sin);
 }
 
 nb::list option_rows() {

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def rotate(x, cos, sin, pairing):
-    """x [B, H, T, D], cos and sin [T, R/2] or [B, T, R/2]."""
+    """x [B, H, T, D], cos and sin [T, R/2], [B, T, R/2] or [B, H, T, R/2]."""
     cos, sin = (np.asarray(t, dtype=np.float64) for t in (cos, sin))
     if cos.ndim == 3:
         cos, sin = cos[:, None], sin[:, None]
@@ -31,9 +31,11 @@ def distances(batch, queries, keys, query_offsets):
     return (np.arange(keys) - positions[:, :, None])[:, None]
 
 
-def hidden(distance, causal, window, key_lengths):
+def hidden(distance, causal, window, key_lengths, block_mask=None):
     """True where a query does not see a key."""
     result = np.zeros(distance.shape, dtype=bool)
+    if block_mask is not None:
+        result = result | ~seen_by_blocks(block_mask, *distance.shape[2:])
     if causal:
         result |= distance > 0
     if window is not None:
@@ -44,6 +46,21 @@ def hidden(distance, causal, window, key_lengths):
             result |= distance >= right
     if key_lengths is not None:
         result = result | (np.arange(distance.shape[3]) >= np.asarray(key_lengths)[:, None, None, None])
+    return result
+
+
+def seen_by_blocks(mask, queries, keys):
+    """The bool mask [B, H, T, S] of a BlockMask, bit by bit."""
+    batch, heads = mask.blocks.shape[:2]
+    result = np.zeros((batch, heads, queries, keys), dtype=bool)
+    for b, h, i, j in np.ndindex(result.shape):
+        block = mask.blocks[b, h, i // mask.query_block, j // mask.key_block]
+        place = j % mask.key_block
+        if block >= 0:
+            word = int(mask.bits[block, i % mask.query_block, place // 64])
+            result[b, h, i, j] = word >> (place % 64) & 1
+        else:
+            result[b, h, i, j] = block == -2
     return result
 
 
@@ -68,8 +85,10 @@ def add_biases(scores, *, mask, key_bias, relative_bias, alibi_slopes, distance,
     if key_bias is not None:
         bias = np.asarray(key_bias, dtype=np.float64)
         bias = bias.reshape((1,) * (3 - bias.ndim) + bias.shape)
-        bias = np.broadcast_to(bias, (bias.shape[0], groups, bias.shape[2]))
-        scores = scores + np.repeat(bias, scores.shape[1] // groups, axis=1)[:, :, None]
+        if bias.shape[1] != scores.shape[1]:
+            bias = np.broadcast_to(bias, (bias.shape[0], groups, bias.shape[2]))
+            bias = np.repeat(bias, scores.shape[1] // groups, axis=1)
+        scores = scores + bias[:, :, None]
     if relative_bias is not None:
         table, first = relative_bias
         columns = np.clip(distance[:, 0] - first, 0, table.shape[1] - 1)
@@ -83,7 +102,8 @@ def add_biases(scores, *, mask, key_bias, relative_bias, alibi_slopes, distance,
 
 def attention(
     q, k, v, *, scale=None, causal=False, window=None, query_offsets=None, key_lengths=None, mask=None, key_bias=None,
-    relative_bias=None, alibi_slopes=None, q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
+    relative_bias=None, alibi_slopes=None, q_rotary=None, k_rotary=None, softcap=0.0, sinks=None, query_scale=None,
+    block_mask=None,
 ):  # fmt: skip
     """out, lse, weights of a dense batch without dropout."""
     q, k = turned(q, q_rotary), turned(k, k_rotary)
@@ -91,6 +111,8 @@ def attention(
     groups, keys = k.shape[1], k.shape[2]
     scores = q @ np.repeat(k, heads // groups, axis=1).swapaxes(2, 3)
     scores = scores * (channels**-0.5 if scale is None else scale)
+    if query_scale is not None:
+        scores = scores * np.asarray(query_scale, dtype=np.float64)[..., None]
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     distance = distances(batch, queries, keys, query_offsets)
@@ -98,14 +120,14 @@ def attention(
         scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
     )  # fmt: skip
-    scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)
+    scores = np.where(hidden(distance, causal, window, key_lengths, block_mask), -np.inf, scores)
     return finish(scores, v, sinks=sinks)
 
 
 def w2_attention(
     q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma, *, tau=1.0, eps=1e-6, scale=None, causal=False,
     window=None, query_offsets=None, key_lengths=None, mask=None, key_bias=None, relative_bias=None, alibi_slopes=None,
-    q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
+    q_rotary=None, k_rotary=None, softcap=0.0, sinks=None, query_scale=None, block_mask=None,
 ):  # fmt: skip
     """out_mu, out_log_sigma, lse, weights. log_sigma is the log of the variance."""
     heads, groups = q_mu.shape[1], k_mu.shape[1]
@@ -117,6 +139,8 @@ def w2_attention(
         k = np.repeat(k, heads // groups, axis=1)
         squares = squares + np.sum((q[:, :, :, None] - k[:, :, None]) ** 2, axis=-1)
     scores = -squares / (abs(tau) + eps) * (1.0 if scale is None else scale)
+    if query_scale is not None:
+        scores = scores * np.asarray(query_scale, dtype=np.float64)[..., None]
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     distance = distances(q_mu.shape[0], q_mu.shape[2], k_mu.shape[2], query_offsets)
@@ -124,7 +148,7 @@ def w2_attention(
         scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
     )  # fmt: skip
-    scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)
+    scores = np.where(hidden(distance, causal, window, key_lengths, block_mask), -np.inf, scores)
     return finish(scores, v_mu, sinks=sinks, values=[v_log_sigma])
 
 

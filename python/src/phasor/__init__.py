@@ -11,6 +11,7 @@ heads, G key heads, T queries, S keys, D channels of a head, E those of values, 
 
 from phasor._attention import AttentionGradients, attention, attention_backward
 from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, encodings, sinusoidal, t5_bias
+from phasor._block_mask import BlockMask, make_block_mask
 from phasor._kv_cache import KVCache
 from phasor._phasor import __version__
 from phasor._rotary import (
@@ -27,6 +28,7 @@ from phasor._w2 import W2Gradients, w2_attention, w2_attention_backward
 
 __all__ = [
     "AttentionGradients",
+    "BlockMask",
     "Encoding",
     "KVCache",
     "RelativeBias",
@@ -41,6 +43,7 @@ __all__ = [
     "attention_backward",
     "convert_pairing",
     "encodings",
+    "make_block_mask",
     "ntk_aware_rope",
     "num_threads",
     "precompute_freqs_cis",

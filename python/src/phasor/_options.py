@@ -15,6 +15,7 @@ import numpy as np
 
 from phasor import _phasor
 from phasor._arrays import Kind, check_tensors, is_boolean
+from phasor._block_mask import BlockMask
 from phasor._rotary import RotaryTable
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -39,6 +40,7 @@ class AttentionOptions(TypedDict, total=False):
     """What all attention functions take: positions, masks, biases, and what becomes of scores."""
 
     scale: float | None
+    query_scale: Any
     query_offsets: Any
     causal: bool
     window: int | tuple[int | None, int | None] | None
@@ -46,6 +48,7 @@ class AttentionOptions(TypedDict, total=False):
     query_starts: Any
     key_starts: Any
     mask: Any
+    block_mask: BlockMask | None
     key_bias: Any
     relative_bias: Any
     alibi_slopes: Any
@@ -93,16 +96,23 @@ def check_options(options: Mapping[str, Any]) -> None:
             if isinstance(value, RotaryTable):
                 check_tensors({name: value.cos})
                 check_tensors({name: value.sin})
+            elif isinstance(value, BlockMask):
+                check_tensors({name: value.blocks})
+                check_tensors({name: value.bits})
             else:
                 check_tensors({name: value[0] if isinstance(value, tuple) and value else value})
 
 
-def gradient_memory(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Memory for the gradient of each option that is given and has one, of the option's shape."""
-    memory = {}
+def gradient_memory(kind: Kind, options: Mapping[str, Any], of_tables: bool) -> dict[str, Any]:
+    """Memory for the gradient of each option that is given and has one, of the option's shape. of_tables: also rotary ones."""
+    memory: dict[str, Any] = {}
     for name in LEARNED:
         value = options.get(name)
-        if value is not None and not is_boolean(value):
+        if isinstance(value, RotaryTable):
+            if of_tables:
+                cos, sin = (kind.empty_float32(_shape(x)) for x in (value.cos, value.sin))
+                memory[name] = RotaryTable(cos, sin, value.pairing)
+        elif value is not None and not is_boolean(value):
             table = value[0] if isinstance(value, tuple) and name == "relative_bias" and value else value
             memory[name] = kind.empty_float32(np.shape(table) if isinstance(table, (list, tuple)) else _shape(table))
     return memory

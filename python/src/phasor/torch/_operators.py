@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from phasor import _phasor
-from phasor._options import LEARNED
 from phasor.torch._inputs import empty_float32, empty_like, empty_output, with_contiguous_rows
 from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import (
     FLOATING,
+    LEARNED,
     SCHEMA,
     Saved,
     Tensors,
@@ -20,6 +20,7 @@ from phasor.torch._options import (
     gradient_memory,
     lowered,
     only_wanted,
+    option_gradients,
 )
 
 
@@ -127,13 +128,13 @@ class Operators:
             *outs,
             *map(with_contiguous_rows, grad_outs),
             *gradients,
-            option_gradients=memory,
+            option_gradients=option_gradients(memory),
             **self._temperature(arguments),
             **lowered(options),
         )
         if self.has_temperature:
             gradients.append(torch.full_like(arguments[self.streams], grad_tau))
-        return (*gradients, *map(memory.get, LEARNED))
+        return (*gradients, *memory)
 
     def _backward_fake(self, *arguments: Any) -> Tensors:
         last = self._after_grads

@@ -1,24 +1,22 @@
 """The options of attention as arguments of torch's operators, which take tensors, numbers and texts.
 
-The table of options (phasor._options.OPTIONS) says which there are; a form below says, for each type of option, of
-which arguments it consists. So a new option of a known type needs nothing here.
+The table of options (phasor._options.OPTIONS) says which there are, and a form for each type (_forms.py) of which
+arguments an option consists. So a new option of a known type needs nothing here.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 
-from phasor._numbers import real, whole
-from phasor._options import LEARNED, OPTIONS, OptionRow
-from phasor._rotary import RotaryTable
+from phasor._options import OPTIONS, OptionRow
 from phasor.torch._causal_bias import corner_of, visible_keys
-from phasor.torch._inputs import check_memory, empty_float32, with_contiguous_rows
+from phasor.torch._forms import FORMS, Rotation
+from phasor.torch._inputs import empty_float32
 
 if TYPE_CHECKING:
     from phasor._options import AttentionOptions
@@ -35,135 +33,6 @@ class Argument(NamedTuple):
     order: int  # 0 a tensor with a gradient, 1 another tensor of floats, 2 one of whole numbers, 3 no tensor
 
 
-class Form(NamedTuple):
-    """How options of one type are arguments of an operator."""
-
-    arguments: tuple[tuple[str, str, Any, int], ...]  # Argument, but the name follows the option's
-    read: Callable[[str, Any, bool], Any]  # (name, what was given, wide) -> the values of the arguments; one is no tuple
-    lower: Callable[..., Any]  # the values -> what the C++ function takes; None is not given
-
-
-class Rotation(NamedTuple):
-    """A RotaryTable for the C++ functions, made in less time."""
-
-    cos: torch.Tensor
-    sin: torch.Tensor
-    pairing: Any
-
-
-# ----------------------------------------------------------------------------------------------------- types of options
-
-
-def _added(name: str, tensor: Any, wide: bool, kinds: str = "float32") -> torch.Tensor:
-    """What is added to scores is float32; the half types are cast. wide: beside q of float64, it may be that."""
-    if isinstance(tensor, np.ndarray) and name in ("relative_bias", "alibi_slopes"):  # made by phasor
-        tensor = torch.from_numpy(tensor)
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name}: {type(tensor).__name__}, expected a torch.Tensor")
-    check_memory(name, tensor)
-    if tensor.dtype is torch.float32 or (wide and tensor.dtype is torch.float64):
-        return tensor
-    if tensor.dtype is torch.bfloat16 or tensor.dtype is torch.float16:
-        return tensor.float()
-    raise TypeError(f"{name}: {str(tensor.dtype).removeprefix('torch.')}, expected {kinds}")
-
-
-def _mask(name: str, mask: Any, wide: bool) -> torch.Tensor:
-    if isinstance(mask, torch.Tensor) and mask.dtype is torch.bool:
-        check_memory(name, mask)
-        return mask
-    return _added(name, mask, wide, "bool or float32")
-
-
-def _relative(name: str, bias: Any, wide: bool) -> tuple[torch.Tensor, int]:
-    if isinstance(bias, tuple):  # a RelativeBias is one, too
-        if len(bias) != 2:
-            raise ValueError(f"{name}: a tuple of {len(bias)}, expected (table, first_distance)")
-        return _added(name, bias[0], wide), whole(bias[1], name)
-    shape = tuple(getattr(bias, "shape", ()))
-    if len(shape) != 2 or shape[1] % 2 == 0:
-        raise ValueError(
-            f"{name}: shape {list(shape)}, expected [H, 2 n + 1] for the distances -n .. n, or a RelativeBias"
-        )
-    return _added(name, bias, wide), -(shape[1] // 2)
-
-
-def _rotary(name: str, table: Any, _: bool) -> tuple[torch.Tensor, torch.Tensor, str]:
-    return (*rotary_tensors(name, table), table.pairing)
-
-
-def rotary_tensors(name: str, table: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin of a table: torch's, or NumPy's memory seen by torch."""
-    if not isinstance(table, RotaryTable):
-        raise TypeError(f"{name}: {type(table).__name__}, expected a RotaryTable")
-    cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
-    check_memory(name, cos)
-    check_memory(name, sin)
-    if cos.requires_grad or sin.requires_grad:
-        raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
-    return cos, sin
-
-
-def _window(name: str, window: Any, _: bool) -> tuple[int | None, int | None]:
-    left, right = window, None
-    if isinstance(window, Sequence) and not isinstance(window, str):
-        if len(window) != 2:
-            raise ValueError(f"{name}: {window!r}, expected (left, right)")
-        left, right = window
-    return None if left is None else whole(left, name), None if right is None else whole(right, name)
-
-
-def _integers(name: str, numbers: Any, _: bool) -> torch.Tensor:
-    if isinstance(numbers, torch.Tensor):
-        check_memory(name, numbers)
-        return numbers
-    if isinstance(numbers, (int, torch.SymInt)):
-        return torch.full((1,), numbers, dtype=torch.int64, device="cpu")
-    try:
-        return torch.as_tensor(numbers, device="cpu")
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"{name}: {numbers!r}, expected whole numbers") from None
-
-
-def _seed(name: str, seed: Any, _: bool) -> torch.Tensor:
-    """A tensor of one number, since torch.compile cannot draw a number."""
-    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-        raise TypeError(f"{name}: {seed!r}, expected a whole number of 64 bits, 0 or more")
-    return torch.full((1,), seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-_ARRAY = Form((("", "Tensor?", None, 1),), _added, with_contiguous_rows)
-FORMS = {
-    "float32 array": _ARRAY,
-    "bool or float32 array": _ARRAY._replace(read=_mask),
-    "RelativeBias": Form(
-        (("", "Tensor?", None, 1), ("_first_distance", "SymInt", 0, 3)),
-        _relative,
-        lambda table, first: None if table is None else (with_contiguous_rows(table), first),
-    ),
-    "RotaryTable": Form(
-        (("_cos", "Tensor?", None, 1), ("_sin", "Tensor?", None, 1), ("_pairing", "str", "", 3)),
-        _rotary,
-        lambda cos, sin, pairing: None if cos is None else Rotation(cos, sin, pairing),
-    ),
-    "integers": Form((("", "Tensor?", None, 2),), _integers, _itself),
-    "int": Form((("", "Tensor?", None, 2),), _seed, lambda seed: int(seed) % 2**64),
-    "int or (left, right)": Form(
-        (("_left", "SymInt?", None, 3), ("_right", "SymInt?", None, 3)),
-        _window,
-        lambda left, right: None if left is None and right is None else (left, right),
-    ),
-    "bool": Form((("", "bool", False, 3),), lambda name, flag, wide: bool(flag), _itself),
-    "float": Form((("", "float", None, 3),), lambda name, number, wide: real(number, name), _itself),
-}
-
-# ----------------------------------------------------------------------------------------------- from the table of options
-
-
 def _arguments(row: OptionRow) -> list[Argument]:
     found = []
     for suffix, schema, default, order in FORMS[row.type].arguments:
@@ -176,12 +45,15 @@ def _arguments(row: OptionRow) -> list[Argument]:
 # Sorted, so that tensors come first, and those with gradients before all others.
 ARGUMENTS = sorted((argument for row in OPTIONS for argument in _arguments(row)), key=lambda argument: argument.order)
 SCHEMA = ", ".join(f"{argument.schema} {argument.name}" for argument in ARGUMENTS)
-FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # the first ones, by which a derivative could be asked
+LEARNED = [argument.name for argument in ARGUMENTS if argument.order == 0]  # the first ones, of which there are gradients
+FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # also those by which a derivative could be asked in vain
 TENSORS = sum(argument.order <= 2 for argument in ARGUMENTS)
 _names = tuple(argument.name for argument in ARGUMENTS)
 Options: Any = namedtuple("Options", _names)  # type: ignore[misc]  # what operators take after the rest
 _DEFAULTS = {argument.name: argument.default for argument in ARGUMENTS}
 _ROWS = {row.name: (FORMS[row.type].read, [argument.name for argument in _arguments(row)], row) for row in OPTIONS}
+# Of which option an argument of LEARNED is the table, or which part of it: cos or sin.
+_PARTS = {name: (name, None) if name in _ROWS else (name[:-4], name[-3:]) for name in LEARNED}
 # For `lowered`: name, where its arguments are, and the form's function.
 _SINGLE, _JOINED = [], []
 for _row in OPTIONS:
@@ -258,10 +130,23 @@ class Saved:
 # ------------------------------------------------------------------------------------------------- gradients of options
 
 
-def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> dict[str, torch.Tensor]:
-    """By name, of those that are wanted. Their tensors are the first options, in the order of LEARNED."""
-    given = zip(LEARNED, options, wanted)
-    return {name: empty_float32(tuple(option.shape)) for name, option, is_wanted in given if is_wanted}
+def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor | None]:
+    """One for each name of LEARNED, of those that are wanted."""
+    given = zip(options, wanted)
+    return [empty_float32(tuple(option.shape)) if is_wanted else None for option, is_wanted in given]
+
+
+def option_gradients(memory: Sequence[torch.Tensor | None]) -> dict[str, Any]:
+    """gradient_memory by option, as the C++ functions take it."""
+    result: dict[str, Any] = {}
+    for name, tensor in zip(LEARNED, memory):
+        if tensor is not None:
+            option, part = _PARTS[name]
+            if part is None:
+                result[option] = tensor
+            else:
+                result[option] = result.get(option, Rotation(None, None, "half"))._replace(**{part: tensor})
+    return result
 
 
 def fake_gradients(like: torch.Tensor, wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor]:

@@ -97,12 +97,16 @@ def _of_query_heads(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     """Softcap, biases, masks, softmax, dropout: weights and lse. A query that sees no key has weights of 0."""
+    if options.query_scale is not None:
+        scores = scores * options.query_scale.to(scores.dtype)[..., None]
     if options.softcap:
         scores = options.softcap * torch.tanh(scores / options.softcap)
     distance, seen = _places(scores, options)
     scores = _biased(scores, k, distance, options)
     if options.mask is not None and options.mask.dtype is torch.bool:
         seen = seen & options.mask
+    if options.block_mask_blocks is not None:
+        seen = seen & _seen_by_blocks(options, scores.shape[2], scores.shape[3])
     scores = scores.masked_fill(~seen, -math.inf)
     if options.sinks is not None:
         scores = torch.cat((scores, options.sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)), -1)
@@ -115,6 +119,16 @@ def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     if options.dropout:
         weights = weights * _kept(weights, options)
     return weights, lse
+
+
+def _seen_by_blocks(options: Any, queries: int, keys: int) -> torch.Tensor:
+    """The bool mask that a BlockMask stands for."""
+    rows, columns = options.block_mask_query_block, options.block_mask_key_block
+    words = options.block_mask_bits.view(torch.int64)
+    partial = (words[..., None] >> torch.arange(64) & 1).bool().flatten(-2)[..., :columns]
+    whole = torch.tensor([True, False])[:, None, None].expand(2, rows, columns)  # -2 is full, -1 is empty
+    tiles = torch.cat((whole, partial))[options.block_mask_blocks.long() + 2]
+    return tiles.transpose(-3, -2).flatten(-4, -3).flatten(-2)[..., :queries, :keys]
 
 
 def _kept(weights: torch.Tensor, options: Any) -> torch.Tensor:
@@ -133,8 +147,9 @@ def _biased(scores: torch.Tensor, k: torch.Tensor, distance: torch.Tensor, optio
         raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
     if options.key_bias is not None:
         bias = options.key_bias.to(dtype)[(None,) * (3 - options.key_bias.dim())]
-        group = scores.shape[1] // k.shape[1] if k.shape[1] else 1
-        scores = scores + (bias.repeat_interleave(group, 1) if bias.shape[1] > 1 else bias)[:, :, None]
+        if bias.shape[1] not in (1, scores.shape[1]):  # one for each head of keys
+            bias = bias.repeat_interleave(scores.shape[1] // k.shape[1], 1)
+        scores = scores + bias[:, :, None]
     if options.relative_bias is not None:
         column = (distance - options.relative_bias_first_distance).clamp(0, options.relative_bias.shape[1] - 1)
         scores = scores + options.relative_bias.to(dtype)[:, column].movedim(0, 1)
