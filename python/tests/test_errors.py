@@ -79,7 +79,7 @@ CASES = [
     ({"alibi_slopes": "ab"}, TypeError, "alibi_slopes: str, expected an array"),
     ({"q_rotary": (TABLE.cos, TABLE.sin)}, TypeError, "q_rotary: tuple, expected a RotaryTable"),
     ({"q_rotary": TABLE, "k_rotary": OTHER}, ValueError, "k_rotary: pairing adjacent, expected half"),
-    ({"k_rotary": phasor.Rope(D).table(np.arange(S - 1))}, ValueError, "k_rotary: shape [1, 4, 4]"),
+    ({"k_rotary": phasor.Rope(D).table(np.arange(S - 1))}, ValueError, "k_rotary: shape [1, 1, 4, 4]"),
     ({"q_rotary": phasor.Rope(2 * D).table(np.arange(T))}, ValueError, "q_rotary: rotates 16 channels"),
     ({"q_rotary": phasor.Rope(D).table(3)}, ValueError, "q_rotary: shape [4], expected 2 to 3 dimensions"),
     ({"softcap": -1.0}, ValueError, "softcap: -1"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from phasor import _phasor
 from phasor._arrays import kind_of
 from phasor._errors import with_function_name
@@ -35,5 +37,6 @@ def make_block_mask(visible: Any, *, query_block: int = 128, key_block: int = 12
     """
     kind = kind_of(visible, "visible")
     sizes = whole(query_block, "query_block"), whole(key_block, "key_block")
-    blocks, bits = (kind.from_numpy(array) for array in _phasor.make_block_mask(visible, *sizes))
-    return BlockMask(blocks, bits, *sizes)
+    blocks, bits = _phasor.make_block_mask(visible, *sizes)
+    bits = bits.view(np.uint64)  # of two types of this size torch knows one
+    return BlockMask(kind.from_numpy(blocks), kind.from_numpy(bits), *sizes)

@@ -79,8 +79,9 @@ class Operators:
         return self.forward_now(*arguments)
 
     def backward_autograd(self, *arguments: Any) -> Any:
-        gradients = self._backward_now(*arguments)
-        return first_only(self.name, gradients, arguments) if torch.is_grad_enabled() else gradients
+        if torch.is_grad_enabled():
+            return first_only(self.name, filled(self._backward_now)(*arguments), arguments)
+        return self._backward_now(*arguments)
 
     def _temperature(self, arguments: Sequence[Any]) -> dict[str, float]:
         if not self.has_temperature:
