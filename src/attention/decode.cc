@@ -292,6 +292,9 @@ void merge(const DecodeJob& job, const DecodeGroup& group) {
 }  // namespace
 
 bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
+  // A backward pass will compute the scores again, by tiles. They must be the same bits, or a rounding of a large score
+  // would be an error of its weight.
+  if (output.softmax.data) return false;
   if (call.second_v || call.options.dropout > 0 || output.weights.data) return false;
   const std::int64_t most = PHASOR_DISPATCH(MostDecodeQueries)();
   return std::ranges::all_of(call.sequences, [&](const Sequence& s) { return s.queries <= most; });

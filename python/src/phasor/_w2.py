@@ -66,7 +66,8 @@ def w2_attention(
         out_mu = softmax(scores) v_mu,   out_log_sigma = softmax(scores) v_log_sigma
 
     q_mu, q_log_sigma: [B, H, T, D]; k_mu, k_log_sigma: [B, G, S, D]; v_mu, v_log_sigma: [B, G, S, E]. As in attention, of
-        which the other options are. D and E are at most 256; with softcap, sinks or query_scale, D is at most 255.
+        which the other options are. D and E are at most 256; with softcap, sinks, query_scale or key_bias, D is at most
+        255.
     tau: the temperature, a finite number.
     scale: multiplies scores before they are capped; None is 1.
 
