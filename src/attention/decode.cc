@@ -90,6 +90,7 @@ class DecodeChunk {
         factors_(arena_.take(slots_)) {}
 
   void Run() {
+    for (int64_t s = 0; s < group_.slots; s++) places_.push_back({group_.head(s), QueryOf(s), group_.position(s), 0, 0});
     if (begin_ < end_) ReadQueries();
     Attend(false);
     if (HasNaN()) Attend(true);
@@ -129,12 +130,12 @@ class DecodeChunk {
     for (int64_t first = begin_, next = first; first < end_; first = next) {
       next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
-      if (!MaySee(first, keys)) continue;
+      if (terms_.has_block_mask() && !MaySee(first, keys)) continue;
       detail::DecodeAhead ahead(k_.InMemory(next, KeysFrom(next)), v_.InMemory(next, KeysFrom(next)), steps);
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
-        terms_.ScoreRow(PlaceOf(static_cast<int64_t>(s), first, keys), row);
+        terms_.ScoreRow(PlaceOf(s, first, keys), row);
         factors_[s] = SoftmaxRow(keys, row, partial_.max[s], sums_ + s * kLanes);
       }
       v_.With(first, keys, [&](const auto& v) {
@@ -151,7 +152,7 @@ class DecodeChunk {
 
   // Whether some slot may see one of the keys.
   bool MaySee(int64_t first, size_t keys) const {
-    for (int64_t s = 0; s < group_.slots; s++)
+    for (size_t s = 0; s < slots_; s++)
       if (terms_.MaySee(PlaceOf(s, first, keys))) return true;
     return false;
   }
@@ -159,8 +160,10 @@ class DecodeChunk {
   // The row of q of a slot.
   int64_t QueryOf(int64_t slot) const { return group_.sequence->first_query + slot % group_.sequence->queries; }
 
-  RowPlace PlaceOf(int64_t slot, int64_t first, size_t keys) const {
-    return {group_.head(slot), QueryOf(slot), group_.position(slot), first, keys};
+  RowPlace PlaceOf(size_t slot, int64_t first, size_t keys) const {
+    RowPlace place = places_[slot];
+    place.first_key = first, place.keys = keys;
+    return place;
   }
 
   bool HasNaN() const {
@@ -181,6 +184,7 @@ class DecodeChunk {
   detail::Arena arena_;
   const ScoreTerms terms_;
   const DecodeRows k_, v_;
+  detail::List<RowPlace> places_;  // of the slots
   float* q_;        // [slots][q_stride], rotated, times QueryFactor
   float* scores_;   // [slots][kDecodeKeys]: scores, then weights
   float* sums_;     // [slots][kLanes]: to be added over the lanes

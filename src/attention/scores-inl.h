@@ -99,8 +99,9 @@ class ScoreTerms {
     const int64_t left = seen_.end - first;
     return left <= static_cast<int64_t>(kMostKeys) ? seen_.end : first + static_cast<int64_t>(kKeys);
   }
-  // Decoding: whether the query may see one of the keys.
-  bool MaySee(const RowPlace& place) const { return !block_mask_ || block_mask_.SeesAny(place); }
+  // Decoding: whether a query may see one of the keys; without a mask of blocks nobody needs to ask.
+  bool has_block_mask() const { return static_cast<bool>(block_mask_); }
+  bool MaySee(const RowPlace& place) const { return block_mask_.SeesAny(place); }
 
   // Rows that are prefetched during the products, if any.
   void set_ahead(detail::RowsAhead* ahead) { ahead_ = ahead; }

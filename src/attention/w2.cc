@@ -39,9 +39,9 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
   const double inverse_tau = 1.0 / (std::fabs(tau) + eps), t = options.scale.value_or(1.0) * inverse_tau;
   W2Problem problem{make_call(function, q.mu, k.mu, v.mu, options, kMeans), q, k, v, inverse_tau, t};
-  PHASOR_CHECK(inverse_tau <= kLargestFactor && std::fabs(t) <= kLargestFactor, function, "tau: ", tau,
-               " with eps ", eps, " and scale ", options.scale.value_or(1.0),
-               ", expected scale / (|tau| + eps) of at most ", kLargestFactor);
+  constexpr double kMost = kLargestFactor / 2;  // products are multiplied by 2t
+  PHASOR_CHECK(inverse_tau <= kMost && std::fabs(t) <= kMost, function, "tau: ", tau, " with eps ", eps, " and scale ",
+               options.scale.value_or(1.0), ", expected scale / (|tau| + eps) of at most ", kMost);
   PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q_mu: shape ", shape_text(q.mu.shape),
                ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap, sinks or query_scale");
   check_like_mu(function, "q_log_sigma", q, "the shape of q_mu");

@@ -147,8 +147,8 @@ class KeyBias {
   }
 
   void ApplyRow(const RowPlace& place, float* HWY_RESTRICT row) const {
+    if (call_.key_bias.empty()) return;
     const float* bias = detail::KeyBiasOption::row(call_, sequence_, place.head);
-    if (!bias) return;
     HWY_ALIGN float padded[kDecodeKeys] = {};
     std::copy_n(bias + place.first_key, place.keys, padded);
     AddToRow(place.keys, padded, row);
