@@ -54,14 +54,16 @@ _DEFAULTS = {argument.name: argument.default for argument in ARGUMENTS}
 _ROWS = {row.name: (FORMS[row.type].read, [argument.name for argument in _arguments(row)], row) for row in OPTIONS}
 # Of which option an argument of LEARNED is the table, or which part of it: cos or sin.
 _PARTS = {name: (name, None) if name in _ROWS else (name[:-4], name[-3:]) for name in LEARNED}
-# For `lowered`: name, where its arguments are, and the form's function.
+# For `lowered`: name, where its arguments are, and the form's function. An option of several arguments is given if one of
+# the first two is not None.
 _SINGLE, _JOINED = [], []
 for _row in OPTIONS:
     _at = [Options._fields.index(argument.name) for argument in _arguments(_row)]
     if len(_at) == 1:
         _SINGLE.append((_row.name, _at[0], FORMS[_row.type].lower))
     else:
-        _JOINED.append((_row.name, itemgetter(*_at), FORMS[_row.type].lower))
+        _second = _at[1] if ARGUMENTS[_at[1]].default is None else _at[0]
+        _JOINED.append((_row.name, _at[0], _second, itemgetter(*_at), FORMS[_row.type].lower))
 
 
 def pack(tokens: tuple[int, int], options: AttentionOptions, wide: bool = False) -> Any:
@@ -104,10 +106,11 @@ def lowered(options: Sequence[Any]) -> AttentionOptions:
         value = options[at]
         if value is not None and value is not False:
             result[name] = lower(value)
-    for name, among, lower in _JOINED:
-        value = lower(*among(options))
-        if value is not None:
-            result[name] = value
+    for name, one, other, among, lower in _JOINED:
+        if options[one] is not None or options[other] is not None:
+            value = lower(*among(options))
+            if value is not None:
+                result[name] = value
     return result
 
 
@@ -116,8 +119,9 @@ class Saved:
 
     def __init__(self, ctx: Any, tensors: Tensors, options: tuple[Any, ...]) -> None:
         self._first, self._numbers = len(tensors), options[TENSORS:]
-        self._given = [i for i in range(TENSORS) if options[i] is not None]
-        ctx.save_for_backward(*tensors, *[options[i] for i in self._given])
+        given = [(i, option) for i, option in enumerate(options[:TENSORS]) if option is not None]
+        self._given = [i for i, _ in given]
+        ctx.save_for_backward(*tensors, *[option for _, option in given])
 
     def restore(self, saved: Tensors) -> tuple[Tensors, tuple[Any, ...]]:
         """The tensors and the options, from ctx.saved_tensors."""
@@ -155,8 +159,3 @@ def fake_gradients(like: torch.Tensor, wanted: Sequence[bool], options: Sequence
         like.new_empty(option.shape if is_wanted else (0,), dtype=torch.float32)
         for option, is_wanted in zip(options, wanted)
     ]
-
-
-def only_wanted(gradients: Sequence[torch.Tensor | None], wanted: Sequence[bool]) -> list[torch.Tensor | None]:
-    """As autograd takes them: None where there is none."""
-    return [gradient if is_wanted else None for gradient, is_wanted in zip(gradients, wanted)]
