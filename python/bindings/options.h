@@ -76,7 +76,7 @@ class GradientArguments {
 
   template <int Rank>
   static void set_view(const Given& given, TensorView<float, Rank>& view) {
-    if (given.array) view = given.array->view<float, Rank>(Rank > 2 ? 1 : Rank);  // leading dimensions may be left out
+    if (given.array) view = given.array->view<float, Rank>(Rank == 2 ? 2 : 1);  // leading dimensions may be left out
   }
   static void set_view(const Given& given, RotaryGradient& view);
 

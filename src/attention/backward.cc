@@ -63,9 +63,10 @@ class BackwardRun {
     queries_.Load(block);
     const size_t lanes = queries_.panels() * kPanel;
     const QueryScale& scale = queries_.terms().query_scale();
-    RowsToStrips(queries_.q(), lanes, [&](size_t i) { return static_cast<float>(call_.scale) * scale.At(RowOf(i)); },
-                 q_strips_);
-    RowsToStrips(queries_.grad_out(), lanes, [](size_t) { return 1.0f; }, grad_out_strips_);
+    RowsToStrips(
+        queries_.q(), lanes, [&](size_t i) { return static_cast<float>(call_.scale) * scale.At(RowOf(i)); }, q_strips_);
+    RowsToStrips(
+        queries_.grad_out(), lanes, [](size_t) { return 1.0f; }, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (distance_bias_) distance_bias_.BeginBlock();
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
@@ -172,8 +173,7 @@ class BackwardRun {
     const detail::QueryBlock& block = queries_.block();
     for (size_t i = 0; i < queries_.count(); i++) {
       float* row = rows + i * stride;
-      if (query_scale_)
-        query_scale_.Add(block.head, RowOf(i), queries_.q().data + i * queries_.q().stride, row);
+      if (query_scale_) query_scale_.Add(block.head, RowOf(i), queries_.q().data + i * queries_.q().stride, row);
       const float factor = queries_.terms().query_scale().At(RowOf(i));
       for (int64_t c = 0; c < call_.channels; c++) row[c] *= factor;
     }
@@ -200,10 +200,10 @@ class BackwardRun {
   detail::SinkSums& sinks_;
   float* q_strips_ = nullptr;
   float* grad_out_strips_ = nullptr;
-  float* grad_q_ = nullptr;       // [panel][channels][kPanel]
-  float* grad_rows_ = nullptr;    // the same in rows, where the rows of q are still needed
-  float* weights_ = nullptr;      // a tile for each panel
-  float* gradients_ = nullptr;    // a tile for each panel
+  float* grad_q_ = nullptr;     // [panel][channels][kPanel]
+  float* grad_rows_ = nullptr;  // the same in rows, where the rows of q are still needed
+  float* weights_ = nullptr;    // a tile for each panel
+  float* gradients_ = nullptr;  // a tile for each panel
 };
 
 void RunBackwardTask(const detail::BackwardJob& job, const TensorView<float, 4>& mask, detail::BackwardTask& task) {

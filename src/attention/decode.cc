@@ -90,7 +90,8 @@ class DecodeChunk {
         factors_(arena_.take(slots_)) {}
 
   void Run() {
-    for (int64_t s = 0; s < group_.slots; s++) places_.push_back({group_.head(s), QueryOf(s), group_.position(s), 0, 0});
+    for (int64_t s = 0; s < group_.slots; s++)
+      places_.push_back({group_.head(s), QueryOf(s), group_.position(s), 0, 0});
     if (begin_ < end_) ReadQueries();
     Attend(false);
     if (HasNaN()) Attend(true);
@@ -185,10 +186,10 @@ class DecodeChunk {
   const ScoreTerms terms_;
   const DecodeRows k_, v_;
   detail::List<RowPlace> places_;  // of the slots
-  float* q_;        // [slots][q_stride], rotated, times QueryFactor
-  float* scores_;   // [slots][kDecodeKeys]: scores, then weights
-  float* sums_;     // [slots][kLanes]: to be added over the lanes
-  float* factors_;  // [slots]
+  float* q_;                       // [slots][q_stride], rotated, times QueryFactor
+  float* scores_;                  // [slots][kDecodeKeys]: scores, then weights
+  float* sums_;                    // [slots][kLanes]: to be added over the lanes
+  float* factors_;                 // [slots]
 };
 
 // forward() gives each query of a head a lane of a panel. Measured for 1 to 32 queries of AVX-512, AVX2 and SSE4 each,

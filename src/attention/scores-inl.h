@@ -135,8 +135,9 @@ class ScoreTerms {
     if (softcap_ || (!key_bias_ && !distance_bias_))
       Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile, NoEnd);
     else
-      Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile,
-               [&](size_t row, size_t vector) { return Biases(panel, keys.first + static_cast<int64_t>(row), vector); });
+      Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile, [&](size_t row, size_t vector) {
+        return Biases(panel, keys.first + static_cast<int64_t>(row), vector);
+      });
     if (softcap_) softcap_.Apply(panel.vectors, place.rows, Biases(panel, place.first_key, 0), tile);
     if (distance_bias_.hides()) distance_bias_.Hide(place, tile);
     if (mask_) mask_.Apply(place, tile);

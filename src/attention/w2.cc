@@ -32,8 +32,8 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
                        W2Temperature temperature, const AttentionOptions& options) {
   const auto [tau, eps] = temperature;
   PHASOR_CHECK(std::isfinite(tau), function, "tau: ", tau, ", expected a finite number");
-  PHASOR_CHECK(std::isfinite(eps) && eps >= 0 && std::fabs(tau) + eps > 0, function, "eps: ", eps,
-               " beside tau ", tau, ", expected a finite number of at least 0, above 0 when tau is 0");
+  PHASOR_CHECK(std::isfinite(eps) && eps >= 0 && std::fabs(tau) + eps > 0, function, "eps: ", eps, " beside tau ", tau,
+               ", expected a finite number of at least 0, above 0 when tau is 0");
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
     PHASOR_CHECK(x->mu.shape[3] <= kMostChannels / 2, function, name, "_mu: shape ", shape_text(x->mu.shape),
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
@@ -43,7 +43,8 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
   PHASOR_CHECK(inverse_tau <= kMost && std::fabs(t) <= kMost, function, "tau: ", tau, " with eps ", eps, " and scale ",
                options.scale.value_or(1.0), ", expected scale / (|tau| + eps) of at most ", kMost);
   PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q_mu: shape ", shape_text(q.mu.shape),
-               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap, sinks, query_scale or key_bias");
+               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1,
+               " with softcap, sinks, query_scale or key_bias");
   check_like_mu(function, "q_log_sigma", q, "the shape of q_mu");
   check_like_mu(function, "k_log_sigma", k, "the shape of k_mu");
   check_like_mu(function, "v_log_sigma", v, "the shape of v_mu");
@@ -134,8 +135,7 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
   inputs.push_back(extent("out_log_sigma", input.out.log_sigma));
   inputs.push_back(extent("grad_out_log_sigma", input.grad_out.log_sigma));
   check_backward(function, problem.means, {input.out.mu, input.softmax, input.grad_out.mu, input.grad_lse}, means,
-                 {extent("grad_q_log_sigma", output.q.log_sigma),
-                  extent("grad_k_log_sigma", output.k.log_sigma),
+                 {extent("grad_q_log_sigma", output.q.log_sigma), extent("grad_k_log_sigma", output.k.log_sigma),
                   extent("grad_v_log_sigma", output.v.log_sigma)},
                  inputs);
 }
@@ -285,11 +285,11 @@ void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>
 
 // For the element types that kernels convert.
 #define PHASOR_INSTANTIATE(T)                                                                                          \
-  template void w2_attention_forward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&, \
+  template void w2_attention_forward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&,  \
                                      W2Temperature, const W2Output<T>&, const AttentionOptions&);                      \
-  template void w2_attention_backward(const W2Streams<const T>&, const W2Streams<const T>&,                            \
-                                      const W2Streams<const T>&, W2Temperature, const W2BackwardInput<T>&,             \
-                                      const W2Gradients<T>&, const AttentionOptions&)
+  template void w2_attention_backward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&, \
+                                      W2Temperature, const W2BackwardInput<T>&, const W2Gradients<T>&,                 \
+                                      const AttentionOptions&)
 PHASOR_INSTANTIATE(float);
 PHASOR_INSTANTIATE(bf16);
 PHASOR_INSTANTIATE(f16);

@@ -43,7 +43,8 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
     const std::int64_t low = std::max(s->first_key, at), high = std::min(s->first_key + s->keys, end);
     if (low >= high) continue;
     clear_until(low);
-    read_gaussians(problem.k, options.k_rotary, block.b, block.h, low, high, k.row(block.b, block.h, low), k.channels());
+    read_gaussians(problem.k, options.k_rotary, block.b, block.h, low, high, k.row(block.b, block.h, low),
+                   k.channels());
     at = high;
   }
   clear_until(end);
@@ -60,7 +61,8 @@ List<float> sample_keys(const W2Problem& problem, std::int64_t b, std::int64_t g
     if (s.batch != b) continue;
     for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step) {
       rows.resize(rows.size() + static_cast<std::size_t>(channels));
-      read_gaussians(problem.k, problem.means.options.k_rotary, b, g, j, j + 1, &rows.back() - (channels - 1), channels);
+      read_gaussians(problem.k, problem.means.options.k_rotary, b, g, j, j + 1, &rows.back() - (channels - 1),
+                     channels);
     }
   }
   return rows;

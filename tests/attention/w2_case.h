@@ -68,8 +68,7 @@ struct W2Outputs {
   }
   bool same_bits(const W2Outputs& other) const {
     return mu.same_bits(other.mu) && log_sigma.same_bits(other.log_sigma) && lse.same_bits(other.lse) &&
-           softmax.same_bits(other.softmax) &&
-           weights.same_bits(other.weights);
+           softmax.same_bits(other.softmax) && weights.same_bits(other.weights);
   }
 };
 

@@ -58,8 +58,7 @@ class Dropout {
       const auto first_lane = static_cast<size_t>(place.panel.first_query) + v * kLanes;
       const WordVec query = hn::Iota(dw, static_cast<uint32_t>(first_lane));
       for (uint64_t group = begin / 4; group * 4 < end; group++) {
-        const Words words =
-            PhiloxBlocks(call_.options.seed, stream, query, hn::Set(dw, static_cast<uint32_t>(group)));
+        const Words words = PhiloxBlocks(call_.options.seed, stream, query, hn::Set(dw, static_cast<uint32_t>(group)));
         const auto store = [&](uint64_t key, WordVec word) HWY_ATTR {
           if (key < begin || key >= end) return;
           const auto dropped = hn::RebindMask(d, hn::Lt(word, threshold));

@@ -142,7 +142,8 @@ class KeyBias {
     const FloatTag d;
     for (size_t i = 0; i < place.rows; i++) {
       if (bias_[place.first_key + static_cast<int64_t>(i)] != -detail::kInfinity) continue;
-      for (size_t v = 0; v < kVectors; v++) hn::StoreU(hn::Set(d, -detail::kInfinity), d, tile + i * kPanel + v * kLanes);
+      for (size_t v = 0; v < kVectors; v++)
+        hn::StoreU(hn::Set(d, -detail::kInfinity), d, tile + i * kPanel + v * kLanes);
     }
   }
 
