@@ -31,17 +31,18 @@ def main() -> None:
     torch.set_num_threads(1)
     phasor.set_num_threads(1)
     x = torch.ones(1, 1, 1, 8)
-    out, lse = torch.empty_like(x), torch.empty(1, 1, 1)
+    out, softmax = torch.empty_like(x), torch.empty(1, 1, 1, 2)
     gradients = [torch.empty_like(x) for _ in range(3)]
     q, k, v = (torch.ones(1, 1, 1, 8, requires_grad=True) for _ in range(3))
     table = phasor.Rope(8).table(torch.arange(1))
     rotated = {"causal": True, "q_rotary": table, "k_rotary": table}
     step = torch.autograd.grad
     sdpa = torch.nn.functional.scaled_dot_product_attention
-    measure("C++ forward", lambda: _phasor.attention_forward(x, x, x, out, lse, None))
-    measure("C++ backward", lambda: _phasor.attention_backward(x, x, x, out, lse, x, None, *gradients))
+    measure("C++ forward", lambda: _phasor.attention_forward(x, x, x, out, None, softmax, None))
+    backward = _phasor.attention_backward
+    measure("C++ backward", lambda: backward(x, x, x, out, softmax, x, None, *gradients, option_gradients={}))
     w2 = _phasor.w2_attention_forward
-    measure("C++ W2 forward", lambda: w2(x, x, x, x, x, x, out, gradients[0], None, None))
+    measure("C++ W2 forward", lambda: w2(x, x, x, x, x, x, out, gradients[0], None, None, None))
     measure("attention", lambda: phasor.torch.attention(x, x, x))
     measure("attention, causal, rotated", lambda: phasor.torch.attention(x, x, x, **rotated))
     measure("attention, recording gradients", lambda: phasor.torch.attention(q, k, v))

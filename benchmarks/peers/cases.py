@@ -40,7 +40,7 @@ class Case:
         return settings_of(self, "attention")
 
     def inputs(self):
-        """Name -> array. Normal numbers; standard deviations (the spread of q and k in w2) are positive."""
+        """Name -> array, of normal numbers. The spread of a stream in w2 is the log of its variance."""
         random = np.random.default_rng(0)
         normal = lambda *shape: random.standard_normal(shape, dtype=np.float32)
         query, key = (1, self.heads, self.queries, self.channels), (1, self.key_heads, self.keys, self.channels)
@@ -48,9 +48,6 @@ class Case:
         if self.score == "w2":
             shapes = {f"{name}_{stream}": shape for name, shape in shapes.items() for stream in ("mean", "spread")}
         arrays = {name: normal(*shape) for name, shape in shapes.items()}
-        for name in ("q_spread", "k_spread"):
-            if name in arrays:
-                arrays[name] = 0.5 + np.abs(arrays[name])
         if self.bias == "learned":
             arrays["bias"] = normal(self.heads, 2 * self.keys - 1)
         return arrays

@@ -86,7 +86,8 @@ class TorchW2:
         visible = not_after(case.queries, case.keys)
 
         def forward():
-            mean, spread = self.forward(x, x["tau"].abs() + TAU_EPSILON, visible)
+            sigmas = {name: (0.5 * x[name]).exp() for name in ("q_spread", "k_spread")}
+            mean, spread = self.forward(x | sigmas, x["tau"].abs() + TAU_EPSILON, visible)
             return {"out_mean": mean, "out_spread": spread}
         grad_outs = [x["grad_out_mean"], x["grad_out_spread"]] if case.backward else []
         return torch_call(forward, {name: x[name] for name in names}, grad_outs)

@@ -53,11 +53,12 @@ struct MaskOption {
   static void read_row(const AttentionCall& call, const Sequence& sequence, std::int64_t head, std::int64_t query,
                        std::int64_t first, std::size_t count, float* to) {
     const MaskInput& mask = call.options.mask;
-    std::fill_n(to, count, 0.0f);
-    if (mask.added.data) {
-      const float* from = element(mask.added, sequence, head, query, first);
-      const auto step = static_cast<std::size_t>(stride(mask.added, 3));
-      for (std::size_t j = 0; j < count; j++) to[j] = bounded_bias(from[j * step]);
+    if (!mask.added.data) {
+      std::fill_n(to, count, 0.0f);
+    } else if (const float* from = element(mask.added, sequence, head, query, first); mask.added.shape[3] == 1) {
+      std::fill_n(to, count, bounded_bias(*from));
+    } else {
+      for (std::size_t j = 0; j < count; j++) to[j] = bounded_bias(from[j]);
     }
     if (mask.visible.data != nullptr) {
       const bool* from = element(mask.visible, sequence, head, query, first);
@@ -165,12 +166,15 @@ class MaskGradient {
 
   void Add(const detail::QueryBlock& block, const TilePlace& place, const float* HWY_RESTRICT gradient) {
     PanelToRows(gradient, place.rows, ones_, rows_, kMostKeys);
-    const int64_t step = detail::MaskOption::stride(gradient_, 3);
     for (size_t z = 0; z < place.panel.count; z++) {
-      float* to = detail::MaskOption::element(gradient_, *block.sequence, block.head,
-                                              place.panel.first_query + static_cast<int64_t>(z), place.first_key);
-      const float* from = rows_ + z * kMostKeys;
-      for (size_t j = 0; j < place.rows; j++) to[static_cast<int64_t>(j) * step] += from[j];
+      float* HWY_RESTRICT to =
+          detail::MaskOption::element(gradient_, *block.sequence, block.head,
+                                      place.panel.first_query + static_cast<int64_t>(z), place.first_key);
+      const float* HWY_RESTRICT from = rows_ + z * kMostKeys;
+      if (gradient_.shape[3] == 1)
+        for (size_t j = 0; j < place.rows; j++) *to += from[j];
+      else
+        for (size_t j = 0; j < place.rows; j++) to[j] += from[j];
     }
   }
 
