@@ -34,6 +34,8 @@ const char* name_of(ElementType type) {
       return "int32";
     case ElementType::int64:
       return "int64";
+    case ElementType::uint64:
+      return "uint64";
     case ElementType::other:
       break;
   }
@@ -48,7 +50,7 @@ std::string name_of(nb::dlpack::dtype dtype) {
 
 ElementType type_of(nb::dlpack::dtype dtype) {
   using Code = nb::dlpack::dtype_code;
-  static constexpr std::array<std::pair<nb::dlpack::dtype, ElementType>, 7> kTypes{{
+  static constexpr std::array<std::pair<nb::dlpack::dtype, ElementType>, 8> kTypes{{
       {{static_cast<std::uint8_t>(Code::Float), 32, 1}, ElementType::float32},
       {{static_cast<std::uint8_t>(Code::Float), 16, 1}, ElementType::float16},
       {{static_cast<std::uint8_t>(Code::Bfloat), 16, 1}, ElementType::bfloat16},
@@ -56,6 +58,7 @@ ElementType type_of(nb::dlpack::dtype dtype) {
       {{static_cast<std::uint8_t>(Code::Bool), 8, 1}, ElementType::boolean},
       {{static_cast<std::uint8_t>(Code::Int), 32, 1}, ElementType::int32},
       {{static_cast<std::uint8_t>(Code::Int), 64, 1}, ElementType::int64},
+      {{static_cast<std::uint8_t>(Code::UInt), 64, 1}, ElementType::uint64},
   }};
   for (const auto& [known, type] : kTypes)
     if (known == dtype) return type;

@@ -23,7 +23,7 @@ namespace nb = nanobind;
 
 enum class Access { read, write };
 
-enum class ElementType { float32, float16, bfloat16, float64, boolean, int32, int64, other };
+enum class ElementType { float32, float16, bfloat16, float64, boolean, int32, int64, uint64, other };
 
 template <class T>
 constexpr ElementType kElementType = ElementType::other;
@@ -39,6 +39,8 @@ template <>
 inline constexpr ElementType kElementType<std::int32_t> = ElementType::int32;
 template <>
 inline constexpr ElementType kElementType<std::int64_t> = ElementType::int64;
+template <>
+inline constexpr ElementType kElementType<std::uint64_t> = ElementType::uint64;
 
 // One argument of a call. Errors name the function and the argument: TypeError for what it is, ValueError for its
 // shape and layout. None is an array that is not given.

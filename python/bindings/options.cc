@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace phasor::python {
 namespace {
@@ -18,6 +19,14 @@ nb::object default_of(const Absent&) {
   fail_type_error(function, prefix, text_of(name), ": not an option");
 }
 
+// A table of a rotation, or its gradient: [T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2].
+template <class T>
+TensorView<T, 4> rotation_view(const Array& array) {
+  TensorView<T, 4> view = array.view<T, 4>(2);
+  if (array.rank() == 3) std::swap(view.shape[0], view.shape[1]), std::swap(view.strides[0], view.strides[1]);
+  return view;
+}
+
 }  // namespace
 
 RotationArgument::RotationArgument(const char* function, const char* name, nb::handle table) {
@@ -29,7 +38,7 @@ RotationArgument::RotationArgument(const char* function, const char* name, nb::h
     fail_type_error(function, name, ": ", nb::type_name(table.type()).c_str(), ", expected a RotaryTable");
   cos_.emplace(function, name, cos_object_);
   sin_.emplace(function, name, sin_object_);
-  view_.emplace(cos_->view<const float, 3>(2), sin_->view<const float, 3>(2), pairing_of(function, pairing));
+  view_.emplace(rotation_view<const float>(*cos_), rotation_view<const float>(*sin_), pairing_of(function, pairing));
 }
 
 OptionArguments::OptionArguments(const char* function, const nb::kwargs& arguments, const Array& q)
@@ -126,6 +135,28 @@ void OptionArguments::read(const char* name, nb::handle object, MaskInput& resul
     mask.fail_type("bool or float32");
 }
 
+// A BlockMask, an object with query_block, key_block, blocks and bits. Bits are uint64, or int64, which torch can
+// shift.
+void OptionArguments::read(const char* name, nb::handle object, std::optional<BlockMask>& result) {
+  if (object.is_none()) return;
+  const nb::object blocks = nb::getattr(object, "blocks", nb::none()), bits = nb::getattr(object, "bits", nb::none());
+  if (blocks.is_none() || bits.is_none() || !nb::hasattr(object, "query_block") || !nb::hasattr(object, "key_block"))
+    fail_type_error(function_, name, ": ", nb::type_name(object.type()).c_str(), ", expected a BlockMask");
+  objects_.push_back(blocks), objects_.push_back(bits);
+  result.emplace();
+  result->query_block = whole_number(function_, name, object.attr("query_block"));
+  result->key_block = whole_number(function_, name, object.attr("key_block"));
+  result->blocks = hold(name, blocks).view<const std::int32_t, 4>();
+  const Array& words = hold(name, bits);
+  if (words.type() == ElementType::int64) {
+    const auto view = words.view<const std::int64_t, 3>();
+    result->bits =
+        TensorView<const std::uint64_t, 3>{reinterpret_cast<const std::uint64_t*>(view.data), view.shape, view.strides};
+  } else {
+    result->bits = words.view<const std::uint64_t, 3>();
+  }
+}
+
 void OptionArguments::read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result) {
   if (object.is_none()) return;
   if (PyTuple_Check(object.ptr())) {  // a RelativeBias is one, too
@@ -148,9 +179,9 @@ void OptionArguments::read(const char* name, nb::handle object, std::optional<Ro
 GradientArguments::GradientArguments(const char* function, const nb::dict& arguments) {
   std::size_t found = 0;
   for_each_learned_option([&](const auto& row) {
-    std::optional<Array>& array = arrays_.emplace_back();
+    Memory& memory = memory_.emplace_back();
     if (!arguments.contains(row.name)) return;
-    array.emplace(function, row.gradient_name, arguments[row.name], Access::write);
+    take(function, row.gradient_name, arguments[row.name], memory);
     found++;
   });
   if (found == arguments.size()) return;
@@ -159,6 +190,21 @@ GradientArguments::GradientArguments(const char* function, const nb::dict& argum
     for_each_learned_option([&, text = text_of(name)](const auto& row) { known = known || text == row.name; });
     if (!known) fail_unknown(function, "grad_", name);
   }
+}
+
+void GradientArguments::take(const char* function, const char* name, nb::handle object, Memory& memory) {
+  if (!PyTuple_Check(object.ptr())) {
+    memory.array.emplace(function, name, object, Access::write);
+    return;
+  }
+  PHASOR_CHECK(nb::len(object) == 2, function, name, ": a tuple of ", nb::len(object), ", expected (cos, sin)");
+  memory.array.emplace(function, name, object[0], Access::write);
+  memory.second.emplace(function, name, object[1], Access::write);
+}
+
+void GradientArguments::set_view(const Memory& memory, RotaryGradient& gradient) {
+  if (memory.array && memory.array->given()) gradient.cos = rotation_view<float>(*memory.array);
+  if (memory.second && memory.second->given()) gradient.sin = rotation_view<float>(*memory.second);
 }
 
 nb::list option_rows() {

@@ -11,8 +11,8 @@
 
 namespace phasor::python {
 
-// A rotation from a RotaryTable, an object with cos, sin ([T, R/2] or [B, T, R/2]) and pairing; nothing when it is
-// None.
+// A rotation from a RotaryTable, an object with cos, sin ([T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]) and
+// pairing; nothing when it is None.
 class RotationArgument {
  public:
   RotationArgument(const char* function, const char* name, nb::handle table);
@@ -43,6 +43,7 @@ class OptionArguments {
   void read(const char* name, nb::handle object, SpanInput<float>& result);
   void read(const char* name, nb::handle object, TensorInput<float, 3>& result);
   void read(const char* name, nb::handle object, MaskInput& result);
+  void read(const char* name, nb::handle object, std::optional<BlockMask>& result);
   void read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result);
   void read(const char* name, nb::handle object, std::optional<RotaryView>& result);
   const Array& hold(const char* name, nb::handle object) { return arrays_.emplace_back(function_, name, object); }
@@ -50,11 +51,13 @@ class OptionArguments {
 
   const char* function_;
   bool has_sequences_;
+  std::vector<nb::object> objects_;  // these hold the memory of a BlockMask
   std::deque<Array> arrays_;
   std::deque<RotationArgument> rotations_;
 };
 
-// Memory for the gradients of options, by the names of the options: {"mask": array, ...}.
+// Memory for the gradients of options, by the names of the options: {"mask": array, ...}. That of a rotation is a tuple
+// (cos, sin), of which one may be None.
 class GradientArguments {
  public:
   GradientArguments(const char* function, const nb::dict& arguments);
@@ -63,16 +66,23 @@ class GradientArguments {
   template <class Gradients>
   void set(Gradients& gradients) const {
     std::size_t next = 0;
-    for_each_learned_option([&](const auto& row) { set_view(arrays_[next++], row.gradient(gradients)); });
+    for_each_learned_option([&](const auto& row) { set_view(memory_[next++], row.gradient(gradients)); });
   }
 
  private:
+  struct Memory {
+    std::optional<Array> array, second;
+  };
+
+  void take(const char* function, const char* name, nb::handle object, Memory& memory);
+  static void set_view(const Memory& memory, RotaryGradient& gradient);
   template <int Rank>
-  static void set_view(const std::optional<Array>& array, TensorView<float, Rank>& view) {
-    if (array) view = array->view<float, Rank>(Rank > 2 ? 1 : Rank);  // shaped as the option is: leading ones left out
+  static void set_view(const Memory& memory, TensorView<float, Rank>& view) {
+    if (memory.array)
+      view = memory.array->view<float, Rank>(Rank > 2 ? 1 : Rank);  // shaped as the option is: leading ones left out
   }
 
-  std::vector<std::optional<Array>> arrays_;  // one for each option that has a gradient
+  std::vector<Memory> memory_;  // one for each option that has a gradient
 };
 
 // The table: (name, type, shape, default, has a gradient, documentation) of each option.

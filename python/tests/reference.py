@@ -6,7 +6,7 @@ import numpy as np
 
 
 def rotate(x, cos, sin, pairing):
-    """x [B, H, T, D], cos and sin [T, R/2] or [B, T, R/2]."""
+    """x [B, H, T, D], cos and sin [T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]."""
     cos, sin = (np.asarray(t, dtype=np.float64) for t in (cos, sin))
     if cos.ndim == 3:
         cos, sin = cos[:, None], sin[:, None]
@@ -64,12 +64,32 @@ def finish(scores, v, *, sinks=None, values=None):
     return (*outs, lse, weights)
 
 
-def add_biases(scores, *, mask, key_bias, relative_bias, alibi_slopes, distance, groups):
+def times_query_scale(scores, query_scale):
+    return scores if query_scale is None else scores * np.asarray(query_scale, dtype=np.float64)[..., None]
+
+
+def seen_in_blocks(mask, queries, keys):
+    """A BlockMask as [B or 1, H or 1, T, S], pair by pair."""
+    seen = np.zeros((*mask.blocks.shape[:2], queries, keys), dtype=bool)
+    for b, h, i, j in np.ndindex(seen.shape):
+        block = mask.blocks[b, h, i // mask.query_block, j // mask.key_block]
+        column = j % mask.key_block
+        if block >= 0:
+            word = mask.bits[block, i % mask.query_block, column // 64]
+            seen[b, h, i, j] = (int(word) >> (column % 64)) & 1
+        else:
+            seen[b, h, i, j] = block == -2
+    return seen
+
+
+def add_biases(scores, *, mask, block_mask, key_bias, relative_bias, alibi_slopes, distance, groups):
     if key_bias is not None:
         bias = np.asarray(key_bias, dtype=np.float64)
         bias = bias.reshape((1,) * (3 - bias.ndim) + bias.shape)
-        bias = np.broadcast_to(bias, (bias.shape[0], groups, bias.shape[2]))
-        scores = scores + np.repeat(bias, scores.shape[1] // groups, axis=1)[:, :, None]
+        if bias.shape[1] != scores.shape[1]:  # for key heads, or one for all
+            bias = np.broadcast_to(bias, (bias.shape[0], groups, bias.shape[2]))
+            bias = np.repeat(bias, scores.shape[1] // groups, axis=1)
+        scores = scores + bias[:, :, None]
     if relative_bias is not None:
         table, first = relative_bias
         columns = np.clip(distance[:, 0] - first, 0, table.shape[1] - 1)
@@ -78,24 +98,27 @@ def add_biases(scores, *, mask, key_bias, relative_bias, alibi_slopes, distance,
         scores = scores - np.asarray(alibi_slopes, dtype=np.float64)[:, None, None] * np.abs(distance)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + np.asarray(mask, dtype=np.float64)
+    if block_mask is not None:
+        scores = np.where(seen_in_blocks(block_mask, *scores.shape[2:]), scores, -np.inf)
     return scores
 
 
 def attention(
     q, k, v, *, scale=None, causal=False, window=None, query_offsets=None, key_lengths=None, mask=None, key_bias=None,
-    relative_bias=None, alibi_slopes=None, q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
+    relative_bias=None, alibi_slopes=None, q_rotary=None, k_rotary=None, softcap=0.0, sinks=None, query_scale=None,
+    block_mask=None,
 ):  # fmt: skip
     """out, lse, weights of a dense batch without dropout."""
     q, k = turned(q, q_rotary), turned(k, k_rotary)
     batch, heads, queries, channels = q.shape
     groups, keys = k.shape[1], k.shape[2]
     scores = q @ np.repeat(k, heads // groups, axis=1).swapaxes(2, 3)
-    scores = scores * (channels**-0.5 if scale is None else scale)
+    scores = times_query_scale(scores * (channels**-0.5 if scale is None else scale), query_scale)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     distance = distances(batch, queries, keys, query_offsets)
     scores = add_biases(
-        scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
+        scores, mask=mask, block_mask=block_mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
     )  # fmt: skip
     scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)
@@ -105,7 +128,7 @@ def attention(
 def w2_attention(
     q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma, *, tau=1.0, eps=1e-6, scale=None, causal=False,
     window=None, query_offsets=None, key_lengths=None, mask=None, key_bias=None, relative_bias=None, alibi_slopes=None,
-    q_rotary=None, k_rotary=None, softcap=0.0, sinks=None,
+    q_rotary=None, k_rotary=None, softcap=0.0, sinks=None, query_scale=None, block_mask=None,
 ):  # fmt: skip
     """out_mu, out_log_sigma, lse, weights. log_sigma is the log of the variance."""
     heads, groups = q_mu.shape[1], k_mu.shape[1]
@@ -116,12 +139,12 @@ def w2_attention(
     ):
         k = np.repeat(k, heads // groups, axis=1)
         squares = squares + np.sum((q[:, :, :, None] - k[:, :, None]) ** 2, axis=-1)
-    scores = -squares / (abs(tau) + eps) * (1.0 if scale is None else scale)
+    scores = times_query_scale(-squares / (abs(tau) + eps) * (1.0 if scale is None else scale), query_scale)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     distance = distances(q_mu.shape[0], q_mu.shape[2], k_mu.shape[2], query_offsets)
     scores = add_biases(
-        scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
+        scores, mask=mask, block_mask=block_mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
     )  # fmt: skip
     scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)

@@ -36,6 +36,8 @@ inline constexpr const char* kOptionType<TensorInput<float, 3>> = "float32 array
 template <>
 inline constexpr const char* kOptionType<MaskInput> = "bool or float32 array";
 template <>
+inline constexpr const char* kOptionType<std::optional<BlockMask>> = "BlockMask";
+template <>
 inline constexpr const char* kOptionType<std::optional<RelativeBiasView>> = "RelativeBias";
 template <>
 inline constexpr const char* kOptionType<std::optional<RotaryView>> = "RotaryTable";
@@ -70,6 +72,8 @@ constexpr OptionRow<Member, Gradient> option_row(const char* name, const char* g
 // In the order of AttentionOptions. Arrays are right-aligned with their shapes: leading dimensions may be left out.
 inline constexpr std::tuple kOptionTable{
     PHASOR_OPTION(scale, "", "what q.k is multiplied by; when not given, 1/sqrt(D), in w2_attention 1"),
+    PHASOR_LEARNED_OPTION(query_scale, "[B or 1, H or 1, T]",
+                          "one more factor of the scores of a query, before softcap"),
     PHASOR_OPTION(
         query_offsets, "[1] or [B]",
         "query i of sequence b is at p = query_offsets[b] + i; S - T when not given: the last query is at the "
@@ -86,13 +90,15 @@ inline constexpr std::tuple kOptionTable{
     PHASOR_OPTION(key_starts, "[n + 1]", "the same for keys; query_starts when not given"),
     PHASOR_LEARNED_OPTION(mask, "[B or 1, H or 1, T or 1, S or 1]",
                           "bool: true where the query may see the key; float32: added to the score"),
-    PHASOR_LEARNED_OPTION(key_bias, "[B or 1, G or 1, S]", "added to the scores of a key"),
+    PHASOR_OPTION(block_mask, "", "who sees whom, by blocks of queries and keys; blocks that it hides take no time"),
+    PHASOR_LEARNED_OPTION(key_bias, "[B or 1, H or G or 1, S]", "added to the scores of a key"),
     PHASOR_LEARNED_OPTION(relative_bias, "[H, span]",
                           "added by distance j - p (T5, learned relative); a table alone, [H, 2 n + 1], is for the "
                           "distances -n .. n"),
     PHASOR_LEARNED_OPTION(alibi_slopes, "[H]", "adds -slope |j - p|; not beside relative_bias"),
-    PHASOR_OPTION(q_rotary, "[T, R/2] or [B, T, R/2]", "row i rotates q_i"),
-    PHASOR_OPTION(k_rotary, "[S, R/2] or [B, S, R/2]", "row j rotates k_j; of the pairing of q_rotary"),
+    PHASOR_LEARNED_OPTION(q_rotary, "[T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]", "row i rotates q_i"),
+    PHASOR_LEARNED_OPTION(k_rotary, "[S, R/2], [B, S, R/2] or [B or 1, G or 1, S, R/2]",
+                          "row j rotates k_j; of the pairing of q_rotary"),
     PHASOR_OPTION(softcap, "", "c > 0: scaled scores become c tanh(score / c), before biases and masks"),
     PHASOR_LEARNED_OPTION(sinks, "[H]", "one more score in each softmax, with value 0"),
     PHASOR_OPTION(
@@ -122,16 +128,16 @@ constexpr void for_each_learned_option(const Visit& visit) {
 namespace detail {
 
 inline auto members_of(const AttentionOptions& options) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = options;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = options;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
 }
 inline auto members_of(const AttentionGradients<float>& gradients) {
-  const auto& [q, k, v, a, b, c, d, e] = gradients;
-  return std::tie(a, b, c, d, e);
+  const auto& [q, k, v, a, b, c, d, e, f, g, h] = gradients;
+  return std::tie(a, b, c, d, e, f, g, h);
 }
 inline auto members_of(const W2Gradients<float>& gradients) {
-  const auto& [q, k, v, tau, a, b, c, d, e] = gradients;
-  return std::tie(a, b, c, d, e);
+  const auto& [q, k, v, tau, a, b, c, d, e, f, g, h] = gradients;
+  return std::tie(a, b, c, d, e, f, g, h);
 }
 
 constexpr std::size_t count_learned_options() {

@@ -11,7 +11,9 @@ heads, G key heads, T queries, S keys, D channels of a head, E those of values, 
 
 from phasor._attention import AttentionGradients, attention, attention_backward
 from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, encodings, sinusoidal, t5_bias
+from phasor._block_mask import BlockMask
 from phasor._kv_cache import KVCache
+from phasor._merge import MergeGradients, merge_attention, merge_attention_backward
 from phasor._phasor import __version__
 from phasor._rotary import (
     Rope,
@@ -27,8 +29,10 @@ from phasor._w2 import W2Gradients, w2_attention, w2_attention_backward
 
 __all__ = [
     "AttentionGradients",
+    "BlockMask",
     "Encoding",
     "KVCache",
+    "MergeGradients",
     "RelativeBias",
     "Rope",
     "RotaryTable",
@@ -41,6 +45,8 @@ __all__ = [
     "attention_backward",
     "convert_pairing",
     "encodings",
+    "merge_attention",
+    "merge_attention_backward",
     "ntk_aware_rope",
     "num_threads",
     "precompute_freqs_cis",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 from phasor import _phasor
 from phasor._arrays import Kind, check_tensors, kind_of, shape_of
 from phasor._errors import with_function_name
-from phasor._options import AttentionOptions, check_options, gradient_memory, with_options
+from phasor._options import AttentionOptions, check_options, finished_gradients, gradient_memory, with_options
+from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -17,15 +18,19 @@ ArrayT = TypeVar("ArrayT")
 
 
 class AttentionGradients(NamedTuple):
-    """Gradients of a loss, each shaped as what it belongs to; None for options that were not given."""
+    """Gradients of a loss, each shaped as what it belongs to; None for options that were not given, and for rotations
+    without rotary_gradients. Those of a rotation are a RotaryTable: its cos and sin are the gradients of cos and sin."""
 
     q: Any
     k: Any
     v: Any
+    query_scale: Any = None
     mask: Any = None
     key_bias: Any = None
     relative_bias: Any = None
     alibi_slopes: Any = None
+    q_rotary: RotaryTable | None = None
+    k_rotary: RotaryTable | None = None
     sinks: Any = None
 
 
@@ -65,7 +70,7 @@ def attention(
 ) -> Any:
     """Attention: out = softmax(scores) v, in memory that grows with S, never with S x S.
 
-        score(i, j) = cap(scale * rotate(q_i) . rotate(k_j)) + key_bias(j) + bias(j - p_i) + mask(i, j)
+        score(i, j) = cap(scale * query_scale(i) * rotate(q_i) . rotate(k_j)) + key_bias(j) + bias(j - p_i) + mask(i, j)
 
     in this order: scale, softcap, biases, masks, softmax. Query i is at position p_i.
 
@@ -99,6 +104,7 @@ def attention_backward(
     grad_out: Any,
     *,
     grad_lse: Any = None,
+    rotary_gradients: bool = False,
     **options: Unpack[AttentionOptions],
 ) -> AttentionGradients:
     """Gradients of a loss by everything that went into `attention`.
@@ -106,20 +112,22 @@ def attention_backward(
     q, k, v: as given to attention; out, softmax: what it returned with return_softmax=True.
     grad_out: [B, H, T, E], the gradient of the loss by out, of the type of q.
     grad_lse: [B, H, T], that by lse, if the loss depends on it.
+    rotary_gradients: whether to compute those of cos and sin of q_rotary and k_rotary, which takes a copy of q and k.
     options: those of the forward call, all of them: attention(q, k, v, **options, return_softmax=True).
 
     With P the weights before dropout, M the dropout's factors and dP = (grad_out . v) M, scores have the gradient
     dS = P (dP - sum_j P dP + grad_lse), and grad_v = sum over queries of P M grad_out, grad_q = scale sum_j dS k_j,
     grad_k = scale sum_i dS q_i, rotated back where rotated.
 
-    Returns AttentionGradients: q, k, v, and those of mask (when it is float32), key_bias, relative_bias (of its table),
-    alibi_slopes and sinks where given, each of the shape of what it belongs to. Nothing is copied.
+    Returns AttentionGradients: q, k, v, and those of query_scale, mask (when it is float32), key_bias, relative_bias (of
+    its table), alibi_slopes and sinks where given, and of q_rotary and k_rotary where asked for, each of the shape of
+    what it belongs to. Nothing else is copied.
     """
     call = Call({"q": q, "k": k, "v": v}, options)
     check_tensors({"out": out, "softmax": softmax, "grad_out": grad_out, "grad_lse": grad_lse})
-    gradients, others = call.empty_gradients(options)
+    gradients, others = call.empty_gradients(options, rotary_gradients)
     _phasor.attention_backward(q, k, v, out, softmax, grad_out, grad_lse, *gradients, option_gradients=others, **options)
-    return AttentionGradients(*map(call.kind.finish, gradients), **finished(call.kind, others))
+    return AttentionGradients(*map(call.kind.finish, gradients), **finished_gradients(call.kind, others, options))
 
 
 class Call:
@@ -141,9 +149,12 @@ class Call:
         """lse, softmax and weights, or None."""
         return empty_on_request(self.kind, self.rows, self.keys, lse, softmax, weights)
 
-    def empty_gradients(self, options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def empty_gradients(
+        self, options: Mapping[str, Any], rotary_gradients: bool
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Of the inputs, and of the options by name."""
-        return [self.kind.empty(x.shape, x) for x in self._inputs.values()], gradient_memory(self.kind, options)
+        inputs = [self.kind.empty(x.shape, x) for x in self._inputs.values()]
+        return inputs, gradient_memory(self.kind, options, rotary_gradients)
 
 
 def empty_on_request(

@@ -15,6 +15,7 @@ import numpy as np
 
 from phasor import _phasor
 from phasor._arrays import Kind, check_tensors, is_boolean
+from phasor._block_mask import BlockMask
 from phasor._rotary import RotaryTable
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -39,6 +40,7 @@ class AttentionOptions(TypedDict, total=False):
     """What all attention functions take: positions, masks, biases, and what becomes of scores."""
 
     scale: float | None
+    query_scale: Any
     query_offsets: Any
     causal: bool
     window: int | tuple[int | None, int | None] | None
@@ -46,6 +48,7 @@ class AttentionOptions(TypedDict, total=False):
     query_starts: Any
     key_starts: Any
     mask: Any
+    block_mask: BlockMask | Any | None
     key_bias: Any
     relative_bias: Any
     alibi_slopes: Any
@@ -90,22 +93,37 @@ def check_options(options: Mapping[str, Any]) -> None:
     """TypeError or ValueError for a torch tensor among the options that is more than its memory."""
     if options and "torch" in sys.modules:
         for name, value in options.items():
-            if isinstance(value, RotaryTable):
-                check_tensors({name: value.cos})
-                check_tensors({name: value.sin})
+            if isinstance(value, (RotaryTable, BlockMask)):
+                for part in vars(value).values():
+                    check_tensors({name: part})
             else:
                 check_tensors({name: value[0] if isinstance(value, tuple) and value else value})
 
 
-def gradient_memory(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
+def gradient_memory(kind: Kind, options: Mapping[str, Any], rotary_gradients: bool) -> dict[str, Any]:
     """Memory for the gradient of each option that is given and has one, of the option's shape."""
-    memory = {}
+    memory: dict[str, Any] = {}
     for name in LEARNED:
         value = options.get(name)
-        if value is not None and not is_boolean(value):
-            table = value[0] if isinstance(value, tuple) and name == "relative_bias" and value else value
-            memory[name] = kind.empty_float32(np.shape(table) if isinstance(table, (list, tuple)) else _shape(table))
+        if value is None or is_boolean(value):
+            continue
+        if name.endswith("_rotary"):
+            if rotary_gradients and isinstance(value, RotaryTable):
+                memory[name] = kind.empty_float32(_shape(value.cos)), kind.empty_float32(_shape(value.sin))
+            continue
+        table = value[0] if isinstance(value, tuple) and name == "relative_bias" and value else value
+        memory[name] = kind.empty_float32(np.shape(table) if isinstance(table, (list, tuple)) else _shape(table))
     return memory
+
+
+def finished_gradients(kind: Kind, memory: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What gradient_memory made, filled, as the caller gets it: those of a rotation as a RotaryTable."""
+    return {
+        name: RotaryTable(*map(kind.finish, gradient), options[name].pairing)
+        if isinstance(gradient, tuple)
+        else kind.finish(gradient)
+        for name, gradient in memory.items()
+    }
 
 
 def _shape(array: Any) -> Any:

@@ -40,7 +40,7 @@ def attention_forward(
     **options: Unpack[AttentionOptions],
 ) -> None: ...
 
-# option_gradients: memory for the gradients of options, by the names of these.
+# option_gradients: memory for the gradients of options, by the names of these; of a rotation (cos, sin), each or None.
 def attention_backward(
     q: Array,
     k: Array,
@@ -53,7 +53,7 @@ def attention_backward(
     grad_k: Array,
     grad_v: Array,
     *,
-    option_gradients: dict[str, Array],
+    option_gradients: dict[str, Array | tuple[Array | None, Array | None]],
     **options: Unpack[AttentionOptions],
 ) -> None: ...
 
@@ -97,11 +97,31 @@ def w2_attention_backward(
     grad_k_log_sigma: Array,
     grad_v_log_sigma: Array,
     *,
-    option_gradients: dict[str, Array],
+    option_gradients: dict[str, Array | tuple[Array | None, Array | None]],
     tau: float = 1.0,
     eps: float = 1e-6,
     **options: Unpack[AttentionOptions],
 ) -> float: ...
+def merge_attention(
+    out: Array, lse: Array, out2: Array, lse2: Array, merged_out: Array, merged_lse: Array
+) -> None: ...
+def merge_attention_backward(
+    out: Array,
+    lse: Array,
+    out2: Array,
+    lse2: Array,
+    merged_out: Array,
+    merged_lse: Array,
+    grad_out: Array,
+    grad_lse: Array | None,
+    result_out: Array,
+    result_lse: Array,
+    result_out2: Array,
+    result_lse2: Array,
+) -> None: ...
+
+# blocks and bits of a BlockMask, from bool [B, H, T, S].
+def make_block_mask(visible: Array, query_block: int, key_block: int) -> tuple[Any, Any]: ...
 def apply_rotary(x: Array, table: RotaryTable, out: Array, *, transpose: bool = False) -> None: ...
 def sinusoidal(length: int, dim: int, theta: float = 10000.0) -> np.ndarray[Any, np.dtype[np.float32]]: ...
 def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float32]]: ...

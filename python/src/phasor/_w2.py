@@ -9,14 +9,15 @@ from phasor._arrays import check_tensors
 from phasor._attention import Call, finished, results
 from phasor._errors import with_function_name
 from phasor._numbers import real
-from phasor._options import AttentionOptions, with_options
+from phasor._options import AttentionOptions, finished_gradients, with_options
+from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 class W2Gradients(NamedTuple):
-    """Gradients of a loss, each shaped as what it belongs to; None for options that were not given."""
+    """As AttentionGradients."""
 
     q_mu: Any
     k_mu: Any
@@ -25,10 +26,13 @@ class W2Gradients(NamedTuple):
     k_log_sigma: Any
     v_log_sigma: Any
     tau: float
+    query_scale: Any = None
     mask: Any = None
     key_bias: Any = None
     relative_bias: Any = None
     alibi_slopes: Any = None
+    q_rotary: RotaryTable | None = None
+    k_rotary: RotaryTable | None = None
     sinks: Any = None
 
 
@@ -62,7 +66,7 @@ def w2_attention(
         out_mu = softmax(scores) v_mu,   out_log_sigma = softmax(scores) v_log_sigma
 
     q_mu, q_log_sigma: [B, H, T, D]; k_mu, k_log_sigma: [B, G, S, D]; v_mu, v_log_sigma: [B, G, S, E]. As in attention, of
-        which the other options are. D and E are at most 256; with softcap or sinks, D is at most 255.
+        which the other options are. D and E are at most 256; with softcap, sinks or query_scale, D is at most 255.
     tau: the temperature, a finite number.
     scale: multiplies scores before they are capped; None is 1.
 
@@ -96,6 +100,7 @@ def w2_attention_backward(
     grad_lse: Any = None,
     tau: float = 1.0,
     eps: float = 1e-6,
+    rotary_gradients: bool = False,
     **options: Unpack[AttentionOptions],
 ) -> W2Gradients:
     """Gradients of a loss by everything that went into `w2_attention`.
@@ -103,14 +108,15 @@ def w2_attention_backward(
     The first six, tau, eps and the options: as given to w2_attention; out_mu, out_log_sigma, softmax: what it returned with
     return_softmax=True; then the gradients of the loss by out_mu and out_log_sigma (and lse), of the types they have.
 
-    Returns W2Gradients: the six streams, tau (a number), and mask (when it is float32), key_bias, relative_bias (of its
-    table), alibi_slopes and sinks where given. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
+    rotary_gradients: as in attention_backward.
+
+    Returns W2Gradients: the six streams, tau (a number), and the options as attention_backward gives them. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
     """
     streams = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
     call = Call(dict(zip(_STREAMS, streams)), options)
     check_tensors({"out_mu": out_mu, "out_log_sigma": out_log_sigma, "softmax": softmax, "grad_lse": grad_lse})
     check_tensors({"grad_out_mu": grad_out_mu, "grad_out_log_sigma": grad_out_log_sigma, "tau": tau})
-    gradients, others = call.empty_gradients(options)
+    gradients, others = call.empty_gradients(options, rotary_gradients)
     grad_tau = _phasor.w2_attention_backward(
         *streams,
         out_mu,
@@ -126,4 +132,4 @@ def w2_attention_backward(
         **options,
     )
     by_name = finished(call.kind, dict(zip(_STREAMS, gradients)))
-    return W2Gradients(**by_name, tau=grad_tau, **finished(call.kind, others))
+    return W2Gradients(**by_name, tau=grad_tau, **finished_gradients(call.kind, others, options))

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from phasor import _phasor
-from phasor._options import LEARNED
 from phasor.torch._inputs import empty_float32, empty_like, empty_output, with_contiguous_rows
 from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import (
-    FLOATING,
+    LEARNED,
+    LEARNED_ARGUMENTS,
     SCHEMA,
     Saved,
     Tensors,
@@ -56,7 +56,7 @@ class Operators:
         self._backward = define(
             self._backward_name,
             f"({given}, {_tensors([*outs, 'softmax', *(f'grad_{out}' for out in outs)])}, Tensor? grad_lse, "
-            f"bool[] wanted, {SCHEMA}) -> ({_tensors([f'grad_{name}' for name in (*learned, *LEARNED)])})",
+            f"bool[] wanted, {SCHEMA}) -> ({_tensors([f'grad_{name}' for name in (*learned, *LEARNED_ARGUMENTS)])})",
             cpu=filled(self._differentiate),
             fake=self._backward_fake,
             autograd=filled(self.backward_autograd),
@@ -72,9 +72,9 @@ class Operators:
     def forward_autograd(self, *arguments: Any) -> Any:
         first = self._first + 3
         options = arguments[first:]
-        if records_gradient(self.name, *arguments[: self.inputs], *options[:FLOATING]):
+        if records_gradient(self.name, *arguments[: self.inputs], *options[:LEARNED]):
             asked = arguments[self.inputs : first]  # eps too, which has no gradient
-            return _Attention.call(self, asked, options, *arguments[: self.inputs], *options[: len(LEARNED)])
+            return _Attention.call(self, asked, options, *arguments[: self.inputs], *options[:LEARNED])
         return self.forward_now(*arguments)
 
     def backward_autograd(self, *arguments: Any) -> Any:
@@ -121,19 +121,19 @@ class Operators:
         wanted, options = arguments[last + 1], arguments[last + 2 :]
         streams = arguments[: self.streams]
         gradients = [empty_like(x) for x in streams]
-        memory = gradient_memory(wanted, options)
+        memory, by_option = gradient_memory(wanted, options)
         grad_tau = getattr(_phasor, self._backward_name)(
             *map(with_contiguous_rows, streams),
             *outs,
             *map(with_contiguous_rows, grad_outs),
             *gradients,
-            option_gradients=memory,
+            option_gradients=by_option,
             **self._temperature(arguments),
             **lowered(options),
         )
         if self.has_temperature:
             gradients.append(torch.full_like(arguments[self.streams], grad_tau))
-        return (*gradients, *map(memory.get, LEARNED))
+        return (*gradients, *memory)
 
     def _backward_fake(self, *arguments: Any) -> Tensors:
         last = self._after_grads
@@ -185,7 +185,7 @@ class _Attention(Recorded):
         tensors, options = ctx.saved.restore(ctx.saved_tensors)
         outs = tensors[first:-1]
         grad_outs = [torch.zeros_like(out) if grad is None else grad for out, grad in zip(outs, grads)]
-        wanted = ctx.needs_input_grad[-len(LEARNED) :]
+        wanted = ctx.needs_input_grad[-LEARNED:]
         gradients = operators.backward_autograd(
             *tensors[:first], *ctx.eps, *tensors[first:], *grad_outs, grads[len(outs)], wanted, *options
         )

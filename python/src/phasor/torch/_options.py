@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from phasor._numbers import real, whole
-from phasor._options import LEARNED, OPTIONS, OptionRow
+from phasor._options import OPTIONS, OptionRow
 from phasor._rotary import RotaryTable
+from phasor.torch._block_mask import Blocks, block_tensors
 from phasor.torch._causal_bias import corner_of, visible_keys
 from phasor.torch._inputs import check_memory, empty_float32, with_contiguous_rows
 
@@ -99,8 +100,6 @@ def rotary_tensors(name: str, table: Any) -> tuple[torch.Tensor, torch.Tensor]:
     cos, sin = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (table.cos, table.sin))
     check_memory(name, cos)
     check_memory(name, sin)
-    if cos.requires_grad or sin.requires_grad:
-        raise ValueError(f"{name}: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
     return cos, sin
 
 
@@ -148,7 +147,12 @@ FORMS = {
     "RotaryTable": Form(
         (("_cos", "Tensor?", None, 1), ("_sin", "Tensor?", None, 1), ("_pairing", "str", "", 3)),
         _rotary,
-        lambda cos, sin, pairing: None if cos is None else Rotation(cos, sin, pairing),
+        lambda cos, sin, pairing: None if cos is None else Rotation(*map(with_contiguous_rows, (cos, sin)), pairing),
+    ),
+    "BlockMask": Form(
+        (("_blocks", "Tensor?", None, 2), ("_bits", "Tensor?", None, 2), ("_sizes", "int[]?", None, 3)),
+        lambda name, mask, wide: block_tensors(name, mask),
+        lambda blocks, bits, sizes: None if blocks is None else Blocks(blocks, bits, *sizes),
     ),
     "integers": Form((("", "Tensor?", None, 2),), _integers, _itself),
     "int": Form((("", "Tensor?", None, 2),), _seed, lambda seed: int(seed) % 2**64),
@@ -176,12 +180,19 @@ def _arguments(row: OptionRow) -> list[Argument]:
 # Sorted, so that tensors come first, and those with gradients before all others.
 ARGUMENTS = sorted((argument for row in OPTIONS for argument in _arguments(row)), key=lambda argument: argument.order)
 SCHEMA = ", ".join(f"{argument.schema} {argument.name}" for argument in ARGUMENTS)
-FLOATING = sum(argument.order <= 1 for argument in ARGUMENTS)  # the first ones, by which a derivative could be asked
+LEARNED_ARGUMENTS = tuple(argument.name for argument in ARGUMENTS if argument.order == 0)
+LEARNED = len(LEARNED_ARGUMENTS)
 TENSORS = sum(argument.order <= 2 for argument in ARGUMENTS)
 _names = tuple(argument.name for argument in ARGUMENTS)
 Options: Any = namedtuple("Options", _names)  # type: ignore[misc]  # what operators take after the rest
 _DEFAULTS = {argument.name: argument.default for argument in ARGUMENTS}
 _ROWS = {row.name: (FORMS[row.type].read, [argument.name for argument in _arguments(row)], row) for row in OPTIONS}
+# By option, where its learned arguments are.
+_LEARNED_ROWS = [
+    (row.name, [LEARNED_ARGUMENTS.index(x.name) for x in _arguments(row) if x.order == 0])
+    for row in OPTIONS
+    if row.has_gradient
+]
 # For `lowered`: name, where its arguments are, and the form's function.
 _SINGLE, _JOINED = [], []
 for _row in OPTIONS:
@@ -258,14 +269,21 @@ class Saved:
 # ------------------------------------------------------------------------------------------------- gradients of options
 
 
-def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> dict[str, torch.Tensor]:
-    """By name, of those that are wanted. Their tensors are the first options, in the order of LEARNED."""
-    given = zip(LEARNED, options, wanted)
-    return {name: empty_float32(tuple(option.shape)) for name, option, is_wanted in given if is_wanted}
+def gradient_memory(wanted: Sequence[bool], options: Sequence[Any]) -> tuple[list[torch.Tensor | None], dict[str, Any]]:
+    """One for each learned argument, None where not wanted; and the same as C++ takes them, by the names of options."""
+    memory = [
+        empty_float32(tuple(option.shape)) if is_wanted else None for option, is_wanted in zip(options, wanted)
+    ]
+    by_option: dict[str, Any] = {}
+    for name, at in _LEARNED_ROWS:
+        parts = tuple(memory[i] for i in at)
+        if any(part is not None for part in parts):
+            by_option[name] = parts if len(parts) > 1 else parts[0]
+    return memory, by_option
 
 
 def fake_gradients(like: torch.Tensor, wanted: Sequence[bool], options: Sequence[Any]) -> list[torch.Tensor]:
-    """One for each name of LEARNED, empty where not wanted."""
+    """One for each learned argument, empty where not wanted."""
     return [
         like.new_empty(option.shape if is_wanted else (0,), dtype=torch.float32)
         for option, is_wanted in zip(options, wanted)

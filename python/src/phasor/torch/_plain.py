@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from phasor._rotary import Pairing
+from phasor.torch import _block_mask
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -21,7 +22,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Any) -
     _check_shapes(q, k, v, "q", "k", "v")
     q, k = _rotated(q, k, options)
     scale = (q.shape[3] or 1) ** -0.5 if options.scale is None else options.scale
-    scores = q @ _of_query_heads(k, q).mT * scale
+    scores = _times_query_scale(q @ _of_query_heads(k, q).mT * scale, options)
     weights, lse = _softmax(scores, k, options)
     return weights @ _of_query_heads(v, q), lse, weights
 
@@ -41,8 +42,13 @@ def w2_attention(streams: Tensors, tau: torch.Tensor, eps: float, options: Any) 
         q, k_of_heads = q - middle, k_of_heads - middle
     squares = q.square().sum(-1)[..., None] + k_of_heads.square().sum(-1)[:, :, None] - 2 * q @ k_of_heads.mT
     scores = -squares / (tau.to(q.dtype).abs() + eps) * (1.0 if options.scale is None else options.scale)
+    scores = _times_query_scale(scores, options)
     weights, lse = _softmax(scores, k, options)
     return weights @ _of_query_heads(v_mu, q), weights @ _of_query_heads(v_log_sigma, q), lse, weights
+
+
+def _times_query_scale(scores: torch.Tensor, options: Any) -> torch.Tensor:
+    return scores if options.query_scale is None else scores * options.query_scale.to(scores.dtype)[..., None]
 
 
 def _rotated(q: torch.Tensor, k: torch.Tensor, options: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,13 +62,13 @@ def _rotated(q: torch.Tensor, k: torch.Tensor, options: Any) -> tuple[torch.Tens
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor | None, sin: torch.Tensor | None, pairing: Any) -> torch.Tensor:
-    """The first channels of x [B, H, T, D] by a table of at least T rows, or for each sequence."""
+    """The first channels of x [B, H, T, D] by a table of at least T rows, for all, each sequence, or each head."""
     if cos is None or sin is None:
         return x
     if cos.shape[-2] < x.shape[2] or 2 * cos.shape[-1] > x.shape[3]:
         expected = f"at least {x.shape[2]} rows and at most {x.shape[3] // 2} pairs"
         raise ValueError(f"table: shape {list(cos.shape)}, expected {expected}")
-    cos, sin = (part[..., : x.shape[2], :].to(x.dtype) for part in (cos, sin))
+    cos, sin = (part[..., : x.shape[2], :] for part in (cos, sin))
     cos, sin = (part[:, None] if part.dim() == 3 else part for part in (cos, sin))
     width = 2 * cos.shape[-1]
     return torch.cat((rotate_plainly(x[..., :width], cos, sin, pairing), x[..., width:]), -1)
@@ -103,6 +109,11 @@ def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     scores = _biased(scores, k, distance, options)
     if options.mask is not None and options.mask.dtype is torch.bool:
         seen = seen & options.mask
+    if options.block_mask_blocks is not None:
+        tokens = scores.shape[2], scores.shape[3]
+        seen = seen & _block_mask.dense(
+            options.block_mask_blocks, options.block_mask_bits, options.block_mask_sizes, tokens
+        )
     scores = scores.masked_fill(~seen, -math.inf)
     if options.sinks is not None:
         scores = torch.cat((scores, options.sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)), -1)
@@ -133,8 +144,10 @@ def _biased(scores: torch.Tensor, k: torch.Tensor, distance: torch.Tensor, optio
         raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
     if options.key_bias is not None:
         bias = options.key_bias.to(dtype)[(None,) * (3 - options.key_bias.dim())]
-        group = scores.shape[1] // k.shape[1] if k.shape[1] else 1
-        scores = scores + (bias.repeat_interleave(group, 1) if bias.shape[1] > 1 else bias)[:, :, None]
+        heads = scores.shape[1]
+        if bias.shape[1] not in (1, heads) and bias.shape[1] == k.shape[1]:
+            bias = bias.repeat_interleave(heads // k.shape[1], 1)
+        scores = scores + bias[:, :, None]
     if options.relative_bias is not None:
         column = (distance - options.relative_bias_first_distance).clamp(0, options.relative_bias.shape[1] - 1)
         scores = scores + options.relative_bias.to(dtype)[:, column].movedim(0, 1)
