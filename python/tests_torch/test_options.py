@@ -7,8 +7,17 @@ import inspect
 import phasor.torch
 import pytest
 import torch
-from phasor._options import LEARNED, OPTIONS
+from phasor._options import OPTIONS
 from phasor.torch import _options
+
+
+# A rotation consists of two tensors.
+LEARNED = [
+    row.name + suffix
+    for row in OPTIONS
+    if row.has_gradient
+    for suffix in (("_cos", "_sin") if row.type == "RotaryTable" else ("",))
+]
 
 
 @pytest.mark.parametrize("function", [phasor.torch.attention, phasor.torch.w2_attention])
@@ -29,7 +38,7 @@ def test_operators(name):
     for schema in (forward, backward):
         arguments = [argument.name for argument in schema.arguments][-len(_options.ARGUMENTS) :]
         assert arguments == list(_options.Options._fields)
-        assert arguments[: len(LEARNED)] == list(LEARNED)
+        assert arguments[: len(LEARNED)] == LEARNED
     options = {row.name for row in OPTIONS}
     covered = {max((x for x in options if argument.startswith(x)), key=len) for argument in _options.Options._fields}
     assert covered == options
@@ -40,8 +49,9 @@ def test_operators(name):
 def test_every_option_arrives():
     """What pack takes apart, lowered puts together again: a value for each option comes out as it went in."""
     table = phasor.Rope(8).table(torch.arange(3))
+    blocks = phasor.BlockMask.from_mask(torch.ones(3, 3, dtype=torch.bool), 2)
     given = {
-        "scale": 0.5, "query_offsets": torch.tensor([1]), "causal": True, "window": (2, None),
+        "scale": 0.5, "query_scale": torch.ones(3), "block_mask": blocks, "query_offsets": torch.tensor([1]), "causal": True, "window": (2, None),
         "key_lengths": torch.tensor([3]), "query_starts": torch.tensor([0, 3]), "key_starts": torch.tensor([0, 3]),
         "mask": torch.ones(3, 3), "key_bias": torch.ones(3), "relative_bias": (torch.ones(2, 5), -1),
         "alibi_slopes": torch.ones(2), "q_rotary": table, "k_rotary": table, "softcap": 2.0, "sinks": torch.ones(2),
@@ -53,6 +63,9 @@ def test_every_option_arrives():
     for name, value in given.items():
         if name.endswith("rotary"):
             assert (lowered[name].cos, lowered[name].sin, lowered[name].pairing) == (value.cos, value.sin, value.pairing)
+        elif name == "block_mask":
+            assert (lowered[name].blocks, lowered[name][2:]) == (value.blocks, (2, 2))
+            assert torch.equal(lowered[name].bits, value.bits.view(torch.int64))
         else:
             assert lowered[name] is value or lowered[name] == value
     for row in OPTIONS:

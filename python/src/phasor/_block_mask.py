@@ -49,6 +49,7 @@ class BlockMask:
             )
         query_block, key_block = block_sizes(block_size)
         blocks, bits = _phasor.make_block_mask(kind.contiguous(visible), query_block, key_block)
+        bits = bits.view(np.uint64)  # C++ has made it of unsigned long long, which torch does not take
         return cls(query_block, key_block, kind.from_numpy(blocks), kind.from_numpy(bits))
 
     def dense(self, queries: int, keys: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

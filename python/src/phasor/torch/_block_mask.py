@@ -29,7 +29,9 @@ def block_tensors(name: str, mask: Any) -> tuple[torch.Tensor, torch.Tensor, tup
         mask = convert_block_mask(mask)
     if not isinstance(mask, BlockMask):
         raise TypeError(f"{name}: {type(mask).__name__}, expected a BlockMask of phasor or torch")
-    blocks, bits = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in (mask.blocks, mask.bits))
+    blocks, bits = mask.blocks, mask.bits
+    if not isinstance(bits, torch.Tensor):
+        blocks, bits = torch.from_numpy(blocks), torch.from_numpy(bits.view(np.int64))
     check_memory(name, blocks)
     check_memory(name, bits)
     if bits.dtype is torch.uint64:

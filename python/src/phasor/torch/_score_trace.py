@@ -41,6 +41,9 @@ class Term(NamedTuple):
     value: Any
     indices: Indices
 
+    def negated(self) -> Term:
+        return Term(-self.value, self.indices)
+
 
 @dataclasses.dataclass(frozen=True)
 class Form:
@@ -154,14 +157,9 @@ class Trace(TorchFunctionMode):
             return result
         if bare in _CASTS and id(args[0]) in self._forms:
             return self._marked(args[0], self._forms[id(args[0])])
-        in_place = name.startswith("__i")
-        if kwargs or (name.endswith("_") and not name.startswith("__")):
+        if kwargs or _writes(name):
             refuse(f"{name}({', '.join(map(str, kwargs))}) of the score")
-        form = self._made(bare[1:] if in_place else bare, args)
-        if in_place:
-            self._forms[id(args[0])] = form
-            return args[0]
-        return self._marked(next(x for x in args if id(x) in self._forms), form)
+        return self._marked(next(x for x in args if id(x) in self._forms), self._made(bare, args))
 
     def _marked(self, score: torch.Tensor, form: Form) -> torch.Tensor:
         marker = torch.zeros_like(score)
@@ -176,18 +174,20 @@ class Trace(TorchFunctionMode):
             return self._where(*args)
         if bare == "masked_fill" and len(args) == 3:
             return self._where(args[1], args[2], args[0])
-        if len(args) == 2:
-            first, second = (self._forms.get(id(x)) for x in args)
-            if bare in ("add", "radd") and (first is None) != (second is None):
-                return second + self._term(args[0]) if first is None and second else first + self._term(args[1])  # type: ignore[operator]
-            if bare in ("mul", "rmul", "multiply") and (first is None) != (second is None):
-                return second * self._term(args[0]) if first is None and second else first * self._term(args[1])  # type: ignore[operator]
-            if first is not None and second is None:
-                if bare in ("sub", "subtract"):
-                    by = self._term(args[1])
-                    return first + Term(-by.value, by.indices)
-                if bare in ("div", "truediv", "true_divide", "divide"):
-                    return first / self._term(args[1])
+        if len(args) != 2:
+            refuse(f"{bare} of the score")
+        forms = [self._forms.get(id(x)) for x in args]
+        form, other = (forms[0], args[1]) if forms[0] else (forms[1], args[0])
+        if form is None or (forms[0] and forms[1]):
+            refuse(f"{bare} of the score and itself")
+        if bare in ("add", "radd"):
+            return form + self._term(other)
+        if bare in ("mul", "rmul", "multiply"):
+            return form * self._term(other)
+        if bare in ("sub", "subtract") and forms[0]:
+            return form + self._term(other).negated()
+        if bare in ("div", "truediv", "true_divide", "divide") and forms[0]:
+            return form / self._term(other)
         refuse(f"{bare} of the score")
 
     def _where(self, condition: Any, chosen: Any, other: Any) -> Form:
@@ -205,8 +205,7 @@ class Trace(TorchFunctionMode):
                 refuse("torch.where of the score with two different factors")
             totals.append(Term(-torch.inf, _NONE) if side is None else side.total())
         indices = self.indices_of(condition) | totals[0].indices | totals[1].indices
-        value = torch.where(condition, *(torch.as_tensor(x.value, dtype=torch.get_default_dtype()) if
-                                         not isinstance(x.value, torch.Tensor) else x.value for x in totals))
+        value = torch.where(condition, totals[0].value, totals[1].value)
         return dataclasses.replace(form, terms=(Term(value, indices),))
 
     def _term(self, value: Any) -> Term:
