@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import phasor
 import phasor.torch
 import pytest
 import torch
+from flex_dense import B, D, E, G, H, S, T, alibi, dense, inputs, normal
 from torch.nn.attention import flex_attention as flex
-
-B, H, G, T, S, D, E = 2, 4, 2, 70, 90, 16, 8
 
 
 @pytest.fixture(autouse=True)
@@ -18,33 +16,7 @@ def seed():
     torch.manual_seed(23)
 
 
-def normal(*shape, scale=1.0):
-    return (torch.randn(*shape) * scale).requires_grad_()
-
-
-def inputs():
-    return [normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, E)]
-
-
-def dense(q, k, v, mod=None, mask=None, scale=None):
-    """out and lse, over all scores. mod and mask take tensors of indices that broadcast."""
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    indices = [torch.arange(n).reshape([-1 if i == j else 1 for j in range(4)]) for i, n in enumerate(scores.shape)]
-    if mod is not None:
-        scores = mod(scores, *indices)
-    if mask is not None:
-        scores = scores.masked_fill(~mask(*indices), -math.inf)
-    weights = torch.softmax(scores, -1).nan_to_num(0.0)
-    return weights @ v, torch.logsumexp(scores, -1)
-
-
-# Each makes the tensors that a score_mod captures, and gives the score_mod of them.
-def alibi(slopes):
-    return lambda score, b, h, i, j: score - slopes[h] * (i - j).abs()
-
-
+# Each makes a score_mod of the tensors that it captures.
 def alibi_of_bloom(slopes):
     return lambda score, b, h, i, j: score + slopes[h] * (j - i)
 
@@ -196,7 +168,7 @@ REFUSED = {
     "add of the score and itself": lambda score, b, h, i, j: score + score.tanh(),
     "gt of the score": lambda score, b, h, i, j: torch.where(score > 0, score, 0.0),
     "neg of the score": lambda score, b, h, i, j: -score,
-    "rsub of the score": lambda score, b, h, i, j: j - score,
+    "sub of the score": lambda score, b, h, i, j: j - score,
     "a factor of the score that depends on kv_idx": lambda score, b, h, i, j: score * j,
     "tanh of a sum": lambda score, b, h, i, j: 2 * torch.tanh((score + j) / 2),
     "tanh of tanh": lambda score, b, h, i, j: score.tanh().tanh(),
@@ -242,124 +214,6 @@ def test_captured_numbers_are_read_in_each_call():
         torch.testing.assert_close(out, dense(q, k, v, mod)[0], rtol=1e-5, atol=1e-5)
 
 
-# ------------------------------------------------------------------------------------------------------- block masks
-
-DOCUMENTS = torch.tensor([0] * 11 + [1] * 40 + [2] + [3] * 30 + [4] * 20).repeat(3)
-PREFIX = torch.tensor([7, 33])
-PARENTS = torch.tensor([-1, 0, 0, 1, 1, 2, 2, 3, 5, 5])  # a tree of drafted tokens
-
-
-def ancestors():
-    result = torch.eye(len(PARENTS), dtype=torch.bool)
-    for child, parent in enumerate(PARENTS.tolist()):
-        if parent >= 0:
-            result[child] |= result[parent]
-    return result
-
-
-TREE = ancestors()
-CACHED = 60  # tokens before the tree
-MASKS = {
-    "causal": lambda b, h, i, j: i >= j,
-    "documents": lambda b, h, i, j: (DOCUMENTS[i] == DOCUMENTS[j]) & (i >= j),
-    "window": lambda b, h, i, j: (i - j).abs() < 9,
-    "sliding window": lambda b, h, i, j: (i >= j) & (i - j < 12),
-    "windows of heads": lambda b, h, i, j: (i - j).abs() < 8 * (h + 1),
-    "prefix LM": lambda b, h, i, j: (i >= j) | (j < PREFIX[b]),
-    "tree": lambda b, h, i, j: (j < CACHED) | ((j - CACHED >= 0) & TREE[i.clamp(0, 9), (j - CACHED).clamp(0, 9)]),
-    "none": lambda b, h, i, j: i < 0 * j,
-    "all": lambda b, h, i, j: i >= 0 * j,
-}
-SIZES = {"tree": (10, 70)}
-
-
-def block_mask(name, block_size=32):
-    queries, keys = SIZES.get(name, (T, S))
-    batch, heads = B if name == "prefix LM" else None, H if name == "windows of heads" else None
-    return flex.create_block_mask(MASKS[name], batch, heads, queries, keys, device="cpu", BLOCK_SIZE=block_size)
-
-
-@pytest.mark.parametrize("block_size", [32, (16, 48), 128])
-@pytest.mark.parametrize("name", MASKS)
-def test_block_masks(name, block_size):
-    queries, keys = SIZES.get(name, (T, S))
-    tensors = [normal(B, H, queries, D), normal(B, G, keys, D), normal(B, G, keys, E)]
-    slopes = normal(H, scale=0.1)
-    mask = block_mask(name, block_size)
-    out = phasor.torch.flex_attention(*tensors, alibi(slopes), mask, 0.3, True)
-    plain = [x.detach() for x in tensors]
-    torchs = flex.flex_attention(*plain, alibi(slopes.detach()), mask, 0.3, True)
-    torch.testing.assert_close(out, torchs, rtol=1e-5, atol=1e-5)
-
-    doubles = [x.detach().double().requires_grad_() for x in (*tensors, slopes)]
-    exact, _ = dense(*doubles[:3], alibi(doubles[3]), MASKS[name], 0.3)
-    factor = torch.randn(out.shape)
-    gradients = torch.autograd.grad((out * factor).sum(), [*tensors, slopes])
-    if name == "none":  # whose softmax has no gradient
-        assert not out.any() and not any(x.any() for x in gradients)
-        return
-    for ours, true in zip(gradients, torch.autograd.grad((exact * factor).sum(), doubles)):
-        torch.testing.assert_close(ours.double(), true, rtol=1e-4, atol=1e-4 * max(1.0, true.abs().max().item()))
-
-
-@pytest.mark.parametrize("name", MASKS)
-def test_conversion(name):
-    """Also where all listed blocks are partial."""
-    queries, keys = SIZES.get(name, (T, S))
-    mask = block_mask(name)
-    only_partial = flex.BlockMask.from_kv_blocks(
-        *_all_blocks(mask), BLOCK_SIZE=mask.BLOCK_SIZE, mask_mod=mask.mask_mod, seq_lengths=mask.seq_lengths
-    )
-    assert only_partial.full_kv_num_blocks is None
-    shape = mask.kv_num_blocks.shape[:2]
-    expected = flex.create_mask(MASKS[name], *shape, queries, keys, device="cpu")
-    for given in (mask, only_partial):
-        ours = phasor.torch.convert_block_mask(given)
-        assert torch.equal(torch.from_numpy(ours.dense(queries, keys)), expected)
-        assert phasor.torch.convert_block_mask(given) is ours
-
-
-def _all_blocks(mask):
-    """kv_num_blocks and kv_indices that list every block."""
-    rows, columns = (-(-n // size) for n, size in zip(mask.seq_lengths, mask.BLOCK_SIZE))
-    shape = (*mask.kv_num_blocks.shape[:2], rows)
-    indices = torch.arange(columns, dtype=torch.int32).expand(*shape, columns).contiguous()
-    return torch.full(shape, columns, dtype=torch.int32), indices
-
-
-def test_mask_mod_is_asked_about_partial_blocks_once():
-    asked = []
-
-    def mod(b, h, i, j):
-        asked.append(1)
-        return i >= j
-
-    mask = flex.create_block_mask(mod, None, None, T, S, device="cpu", BLOCK_SIZE=16)
-    q, k, v = inputs()
-    asked.clear()
-    first = phasor.torch.flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
-    count = len(asked)
-    second = phasor.torch.attention(q, k, v, block_mask=mask)
-    assert count > 0 and len(asked) == count and torch.equal(first, second)
-
-
-def test_block_masks_compile():
-    """fullgraph where the mask was converted before."""
-    tensors = inputs()
-    mask = block_mask("documents")
-
-    def function(q, k, v, mask):
-        return phasor.torch.flex_attention(q, k, v, block_mask=mask, enable_gqa=True).square()
-
-    compiled = torch.compile(function, backend="aot_eager")
-    torch.testing.assert_close(compiled(*tensors, mask), function(*tensors, mask))
-    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
-    for given in (mask, phasor.torch.convert_block_mask(mask)):
-        results = [torch.autograd.grad(f(*tensors, given).sum(), tensors) for f in (compiled, function)]
-        for ours, true in zip(*results):
-            torch.testing.assert_close(ours, true)
-
-
 def test_score_mods_compile_with_a_graph_break():
     tensors, slopes = inputs(), normal(H)
     function = lambda q, k, v, slopes: phasor.torch.flex_attention(q, k, v, alibi(slopes), enable_gqa=True) * 2  # noqa: E731
@@ -367,9 +221,6 @@ def test_score_mods_compile_with_a_graph_break():
     results = [torch.autograd.grad(f(*tensors, slopes).sum(), [*tensors, slopes]) for f in (compiled, function)]
     for ours, true in zip(*results):
         torch.testing.assert_close(ours, true)
-
-
-# ---------------------------------------------------------------------------------------------------------- the rest
 
 
 def test_torch_has_no_gradient_here():
@@ -389,12 +240,19 @@ def test_half_types_and_float64():
         torch.testing.assert_close(out.float(), expected, rtol=precision, atol=precision)
 
 
+PREFIX = torch.tensor([7, 33])
+
+
+def prefix(b, h, i, j):
+    return (i >= j) | (j < PREFIX[b])
+
+
 def test_keys_shared_by_sequences():
     """As torch: a batch of 1 of keys beside a block mask for all queries."""
     q, k, v = normal(B, H, T, D), normal(1, G, S, D), normal(1, G, S, E)
-    mask = flex.create_block_mask(MASKS["prefix LM"], B, None, T, S, device="cpu")
+    mask = flex.create_block_mask(prefix, B, None, T, S, device="cpu")
     out = phasor.torch.flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
-    expected, _ = dense(q, k.expand(B, -1, -1, -1), v.expand(B, -1, -1, -1), mask=MASKS["prefix LM"])
+    expected, _ = dense(q, k.expand(B, -1, -1, -1), v.expand(B, -1, -1, -1), mask=prefix)
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -414,7 +272,7 @@ def test_results_as_torch_gives_them():
     [
         ({"enable_gqa": False}, ValueError, "key: 2 heads beside 4 of query, expected the same, or enable_gqa=True"),
         ({"block_mask": "m"}, TypeError, "block_mask: str, expected a BlockMask of phasor or torch"),
-        ({"block_mask": lambda: block_mask("tree")}, ValueError, "block_mask: for 10 queries and 70 keys, expected 70 and 90"),
+        ({"block_mask": lambda: flex.create_block_mask(prefix, B, None, 10, S, device="cpu")}, ValueError, "block_mask: for 10 queries and 90 keys, expected 70 and 90"),
         ({"kernel_options": {"TURBO": 1}}, ValueError, "kernel_options: TURBO"),
         ({"return_aux": flex.AuxRequest(max_scores=True)}, NotImplementedError, "return_aux: max_scores"),
         ({"return_aux": flex.AuxRequest(lse=True), "return_lse": True}, NotImplementedError, "return_aux: return_lse"),

@@ -54,9 +54,11 @@ def merge_attention_backward(
     grad_out, grad_lse: the gradients of the loss by these; that of lse may be None.
     """
     kind = kind_of(out, "out")
-    arrays = {"lse": lse, "out2": out2, "lse2": lse2, "merged_out": merged_out, "merged_lse": merged_lse}
-    check_tensors({**arrays, "grad_out": grad_out, "grad_lse": grad_lse})
+    check_tensors({"lse": lse, "out2": out2, "lse2": lse2, "merged_out": merged_out, "merged_lse": merged_lse})
+    check_tensors({"grad_out": grad_out, "grad_lse": grad_lse})
     shape = shape_of(out, "out", 4)
-    results = [kind.empty(shape, out) if i % 2 == 0 else kind.empty_float32(shape[:3]) for i in range(4)]
-    _phasor.merge_attention_backward(out, *arrays.values(), grad_out, grad_lse, *results)
-    return MergeGradients(*map(kind.finish, results))
+    a, b, c, d = (kind.empty(shape, out) if i % 2 == 0 else kind.empty_float32(shape[:3]) for i in range(4))
+    _phasor.merge_attention_backward(
+        out, lse, out2, lse2, merged_out, merged_lse, grad_out, grad_lse, a, b, c, d
+    )
+    return MergeGradients(*map(kind.finish, (a, b, c, d)))

@@ -119,7 +119,7 @@ def gradient_memory(kind: Kind, options: Mapping[str, Any], rotary_gradients: bo
 def finished_gradients(kind: Kind, memory: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """What gradient_memory made, filled, as the caller gets it: those of a rotation as a RotaryTable."""
     return {
-        name: RotaryTable(*map(kind.finish, gradient), options[name].pairing)
+        name: RotaryTable(kind.finish(gradient[0]), kind.finish(gradient[1]), options[name].pairing)
         if isinstance(gradient, tuple)
         else kind.finish(gradient)
         for name, gradient in memory.items()

@@ -15,8 +15,9 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 def _merged(out: torch.Tensor, lse: torch.Tensor, out2: torch.Tensor, lse2: torch.Tensor) -> Tensors:
-    results = empty_like(out), empty_float32(lse.shape)
-    _phasor.merge_attention(*map(with_contiguous_rows, (out, lse, out2, lse2)), *results)
+    inputs: Tensors = tuple(map(with_contiguous_rows, (out, lse, out2, lse2)))
+    results: Tensors = (empty_like(out), empty_float32(lse.shape))
+    _phasor.merge_attention(*inputs, *results)
     return results
 
 

@@ -147,7 +147,9 @@ FORMS = {
     "RotaryTable": Form(
         (("_cos", "Tensor?", None, 1), ("_sin", "Tensor?", None, 1), ("_pairing", "str", "", 3)),
         _rotary,
-        lambda cos, sin, pairing: None if cos is None else Rotation(*map(with_contiguous_rows, (cos, sin)), pairing),
+        lambda cos, sin, pairing: None
+        if cos is None
+        else Rotation(with_contiguous_rows(cos), with_contiguous_rows(sin), pairing),
     ),
     "BlockMask": Form(
         (("_blocks", "Tensor?", None, 2), ("_bits", "Tensor?", None, 2), ("_sizes", "int[]?", None, 3)),

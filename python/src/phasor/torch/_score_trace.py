@@ -231,12 +231,10 @@ def _is_minus_infinity(value: Any) -> bool:
 
 
 def _indexed(x: Any, index: Any) -> Any:
-    """x[i] with tensors i, under vmap, as torch has it for score_mod."""
-    from torch._dynamo._trace_wrapped_higher_order_op import mod_index
-
+    """x[i]: with a tensor i of no dimensions, whose number vmap does not tell, as torch's own function of an index."""
     leaves: list[Any] = pytree.tree_leaves(index)
     if all(isinstance(i, torch.Tensor) for i in leaves):
-        return mod_index(x, leaves)
+        return torch.ops.aten.index(x, leaves)
     return x[index]
 
 
