@@ -20,6 +20,6 @@ int main() {
   phasor::attention_backward(
       q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view(), .grad_out = grad_out.view()},
       {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view(), .alibi_slopes = grad_slopes.view()}, options);
-  std::printf("q %.4f, k %.4f, v %.4f, slope %.4f\n", grad_q(0, 3, 255, 0), grad_k(0, 3, 255, 0),
-              grad_v(0, 3, 255, 0), grad_slopes(3));
+  std::printf("q %.4f, k %.4f, v %.4f, slope %.2f\n", grad_q(0, 3, 255, 0), grad_k(0, 3, 255, 0), grad_v(0, 3, 255, 0),
+              grad_slopes(3));
 }

@@ -32,7 +32,9 @@
 
 #if __has_include("phasor/attention/attention.h")
 #include "phasor/attention/attention.h"
+#include "phasor/attention/block_mask.h"
 #include "phasor/attention/kv_cache.h"
+#include "phasor/attention/merge.h"
 #include "phasor/attention/option_table.h"
 #include "phasor/attention/w2.h"
 #endif

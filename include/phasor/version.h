@@ -1,4 +1,4 @@
 // The only place of the version number: CMake and the packages read it from here.
 #pragma once
 
-#define PHASOR_VERSION "0.1.0"
+#define PHASOR_VERSION "0.2.0"

@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <sstream>
@@ -159,6 +160,13 @@ nb::object to_numpy(Tensor<Scalar, Rank> tensor) {
   std::array<std::size_t, Rank> shape;
   for (std::size_t i = 0; i < Rank; i++) shape[i] = static_cast<std::size_t>(kept->shape()[i]);
   return nb::cast(nb::ndarray<nb::numpy, Scalar>(kept->data(), Rank, shape.data(), owner));
+}
+// A copy of a view.
+template <class Scalar, int Rank>
+nb::object to_numpy(const TensorInput<Scalar, Rank>& view) {
+  Tensor<Scalar, Rank> copy(view.shape);
+  std::copy_n(view.data, copy.size(), copy.data());
+  return to_numpy(std::move(copy));
 }
 nb::object to_numpy(const std::vector<float>& values);
 nb::object to_numpy(const std::vector<double>& values);

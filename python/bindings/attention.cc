@@ -1,5 +1,9 @@
 #include "phasor/attention/attention.h"
 
+#include <nanobind/stl/pair.h>
+
+#include <utility>
+
 #include "arrays.h"
 #include "module.h"
 #include "options.h"
@@ -46,6 +50,13 @@ void backward(nb::handle q_object, nb::handle k_object, nb::handle v_object, nb:
   });
 }
 
+// The map of blocks and the bits of partial ones.
+std::pair<nb::object, nb::object> block_mask(nb::handle visible, std::int64_t query_block, std::int64_t key_block) {
+  const Array mask("make_block_mask", "visible", visible);
+  BlockMask made = make_block_mask(mask.view<const bool, 4>(2), query_block, key_block);
+  return {to_numpy(made.blocks), to_numpy(made.bits)};
+}
+
 }  // namespace
 
 void bind_attention(nb::module_& module) {
@@ -55,6 +66,8 @@ void bind_attention(nb::module_& module) {
              array_arg("softmax"), array_arg("grad_out"), array_arg("grad_lse"), array_arg("grad_q"),
              array_arg("grad_k"), array_arg("grad_v"), nb::arg("option_gradients"), nb::arg("options"));
   module.def("attention_options", &option_rows);
+  module.def("make_block_mask", &block_mask, array_arg("visible"), nb::arg("query_block") = 128,
+             nb::arg("key_block") = 128);
 }
 
 }  // namespace phasor::python

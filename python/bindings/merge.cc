@@ -1,12 +1,9 @@
 #include "phasor/attention/merge.h"
 
-#include <algorithm>
 #include <type_traits>
-#include <utility>
 
 #include "arrays.h"
 #include "module.h"
-#include "phasor/attention/block_mask.h"
 
 namespace phasor::python {
 namespace {
@@ -53,25 +50,6 @@ void merge_backward(nb::handle out, nb::handle lse, nb::handle out2, nb::handle 
   });
 }
 
-template <class T, int Rank>
-nb::object copied(const TensorView<const T, Rank>& view) {
-  Tensor<T, Rank> tensor(view.shape);
-  std::copy_n(view.data, tensor.size(), tensor.begin());
-  return to_numpy(std::move(tensor));
-}
-
-// blocks and bits of a BlockMask.
-nb::tuple block_mask(nb::handle visible, std::int64_t query_block, std::int64_t key_block) {
-  const Array mask("make_block_mask", "visible", visible);
-  const auto view = mask.view<const bool, 4>(2);
-  const auto make = [&] {
-    const nb::gil_scoped_release released;
-    return make_block_mask(view, query_block, key_block);
-  };
-  const BlockMask made = make();
-  return nb::make_tuple(copied<std::int32_t, 4>(made.blocks), copied<std::uint64_t, 3>(made.bits));
-}
-
 }  // namespace
 
 void bind_merge(nb::module_& module) {
@@ -81,7 +59,6 @@ void bind_merge(nb::module_& module) {
              array_arg("lse2"), array_arg("merged_out"), array_arg("merged_lse"), array_arg("grad_out"),
              array_arg("grad_lse"), array_arg("result_out"), array_arg("result_lse"), array_arg("result_out2"),
              array_arg("result_lse2"));
-  module.def("make_block_mask", &block_mask, array_arg("visible"), nb::arg("query_block"), nb::arg("key_block"));
 }
 
 }  // namespace phasor::python

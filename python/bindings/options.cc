@@ -15,16 +15,16 @@ nb::object default_of(const Absent&) {
   return nb::none();
 }
 
-[[noreturn]] void fail_unknown(const char* function, const char* prefix, nb::handle name) {
-  fail_type_error(function, prefix, text_of(name), ": not an option");
-}
-
-// A table of a rotation, or its gradient: [T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2].
+// [T, R/2], [B, T, R/2] or [B, H, T, R/2] as the last.
 template <class T>
-TensorView<T, 4> rotation_view(const Array& array) {
+TensorView<T, 4> table_view(const Array& array) {
   TensorView<T, 4> view = array.view<T, 4>(2);
   if (array.rank() == 3) std::swap(view.shape[0], view.shape[1]), std::swap(view.strides[0], view.strides[1]);
   return view;
+}
+
+[[noreturn]] void fail_unknown(const char* function, const char* prefix, nb::handle name) {
+  fail_type_error(function, prefix, text_of(name), ": not an option");
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ RotationArgument::RotationArgument(const char* function, const char* name, nb::h
     fail_type_error(function, name, ": ", nb::type_name(table.type()).c_str(), ", expected a RotaryTable");
   cos_.emplace(function, name, cos_object_);
   sin_.emplace(function, name, sin_object_);
-  view_.emplace(rotation_view<const float>(*cos_), rotation_view<const float>(*sin_), pairing_of(function, pairing));
+  view_.emplace(table_view<const float>(*cos_), table_view<const float>(*sin_), pairing_of(function, pairing));
 }
 
 OptionArguments::OptionArguments(const char* function, const nb::kwargs& arguments, const Array& q)
@@ -135,26 +135,19 @@ void OptionArguments::read(const char* name, nb::handle object, MaskInput& resul
     mask.fail_type("bool or float32");
 }
 
-// A BlockMask, an object with query_block, key_block, blocks and bits. Bits are uint64, or int64, which torch can
-// shift.
 void OptionArguments::read(const char* name, nb::handle object, std::optional<BlockMask>& result) {
   if (object.is_none()) return;
-  const nb::object blocks = nb::getattr(object, "blocks", nb::none()), bits = nb::getattr(object, "bits", nb::none());
-  if (blocks.is_none() || bits.is_none() || !nb::hasattr(object, "query_block") || !nb::hasattr(object, "key_block"))
-    fail_type_error(function_, name, ": ", nb::type_name(object.type()).c_str(), ", expected a BlockMask");
-  objects_.push_back(blocks), objects_.push_back(bits);
+  const auto part = [&](const char* attribute) {
+    nb::object found = nb::getattr(object, attribute, nb::none());
+    if (found.is_none())
+      fail_type_error(function_, name, ": ", nb::type_name(object.type()).c_str(), ", expected a BlockMask");
+    return found;
+  };
   result.emplace();
-  result->query_block = whole_number(function_, name, object.attr("query_block"));
-  result->key_block = whole_number(function_, name, object.attr("key_block"));
-  result->blocks = hold(name, blocks).view<const std::int32_t, 4>();
-  const Array& words = hold(name, bits);
-  if (words.type() == ElementType::int64) {
-    const auto view = words.view<const std::int64_t, 3>();
-    result->bits =
-        TensorView<const std::uint64_t, 3>{reinterpret_cast<const std::uint64_t*>(view.data), view.shape, view.strides};
-  } else {
-    result->bits = words.view<const std::uint64_t, 3>();
-  }
+  result->blocks = hold(name, part("blocks")).view<const std::int32_t, 4>(2);
+  result->bits = hold(name, part("bits")).view<const std::uint64_t, 3>();
+  result->query_block = whole_number(function_, name, part("query_block"));
+  result->key_block = whole_number(function_, name, part("key_block"));
 }
 
 void OptionArguments::read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result) {
@@ -179,10 +172,19 @@ void OptionArguments::read(const char* name, nb::handle object, std::optional<Ro
 GradientArguments::GradientArguments(const char* function, const nb::dict& arguments) {
   std::size_t found = 0;
   for_each_learned_option([&](const auto& row) {
-    Memory& memory = memory_.emplace_back();
+    Given& given = given_.emplace_back();
     if (!arguments.contains(row.name)) return;
-    take(function, row.gradient_name, arguments[row.name], memory);
     found++;
+    const nb::object object = arguments[row.name];
+    const auto take = [&](const nb::object& array, std::optional<Array>& taken) {
+      if (!array.is_none()) taken.emplace(function, row.gradient_name, array, Access::write);
+    };
+    if (nb::hasattr(object, "pairing")) {
+      take(object.attr("cos"), given.cos);
+      take(object.attr("sin"), given.sin);
+    } else {
+      take(object, given.array);
+    }
   });
   if (found == arguments.size()) return;
   for (const auto& [name, object] : arguments) {
@@ -192,19 +194,9 @@ GradientArguments::GradientArguments(const char* function, const nb::dict& argum
   }
 }
 
-void GradientArguments::take(const char* function, const char* name, nb::handle object, Memory& memory) {
-  if (!PyTuple_Check(object.ptr())) {
-    memory.array.emplace(function, name, object, Access::write);
-    return;
-  }
-  PHASOR_CHECK(nb::len(object) == 2, function, name, ": a tuple of ", nb::len(object), ", expected (cos, sin)");
-  memory.array.emplace(function, name, object[0], Access::write);
-  memory.second.emplace(function, name, object[1], Access::write);
-}
-
-void GradientArguments::set_view(const Memory& memory, RotaryGradient& gradient) {
-  if (memory.array && memory.array->given()) gradient.cos = rotation_view<float>(*memory.array);
-  if (memory.second && memory.second->given()) gradient.sin = rotation_view<float>(*memory.second);
+void GradientArguments::set_view(const Given& given, RotaryGradient& view) {
+  if (given.cos) view.cos = table_view<float>(*given.cos);
+  if (given.sin) view.sin = table_view<float>(*given.sin);
 }
 
 nb::list option_rows() {

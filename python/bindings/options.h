@@ -11,8 +11,8 @@
 
 namespace phasor::python {
 
-// A rotation from a RotaryTable, an object with cos, sin ([T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]) and
-// pairing; nothing when it is None.
+// A rotation from a RotaryTable, an object with cos, sin ([T, R/2], [B, T, R/2] or [B, H, T, R/2]) and pairing; nothing
+// when it is None.
 class RotationArgument {
  public:
   RotationArgument(const char* function, const char* name, nb::handle table);
@@ -51,13 +51,12 @@ class OptionArguments {
 
   const char* function_;
   bool has_sequences_;
-  std::vector<nb::object> objects_;  // these hold the memory of a BlockMask
   std::deque<Array> arrays_;
   std::deque<RotationArgument> rotations_;
 };
 
-// Memory for the gradients of options, by the names of the options: {"mask": array, ...}. That of a rotation is a tuple
-// (cos, sin), of which one may be None.
+// Memory for the gradients of options, by the names of the options: {"mask": array, ...}. That of a RotaryTable is an
+// object with cos and sin, of which one may be None.
 class GradientArguments {
  public:
   GradientArguments(const char* function, const nb::dict& arguments);
@@ -66,23 +65,22 @@ class GradientArguments {
   template <class Gradients>
   void set(Gradients& gradients) const {
     std::size_t next = 0;
-    for_each_learned_option([&](const auto& row) { set_view(memory_[next++], row.gradient(gradients)); });
+    for_each_learned_option([&](const auto& row) { set_view(given_[next++], row.gradient(gradients)); });
   }
 
  private:
-  struct Memory {
-    std::optional<Array> array, second;
+  // The array of an option, or those of cos and sin.
+  struct Given {
+    std::optional<Array> array, cos, sin;
   };
 
-  void take(const char* function, const char* name, nb::handle object, Memory& memory);
-  static void set_view(const Memory& memory, RotaryGradient& gradient);
   template <int Rank>
-  static void set_view(const Memory& memory, TensorView<float, Rank>& view) {
-    if (memory.array)
-      view = memory.array->view<float, Rank>(Rank > 2 ? 1 : Rank);  // shaped as the option is: leading ones left out
+  static void set_view(const Given& given, TensorView<float, Rank>& view) {
+    if (given.array) view = given.array->view<float, Rank>(Rank == 2 ? 2 : 1);  // leading dimensions may be left out
   }
+  static void set_view(const Given& given, RotaryGradient& view);
 
-  std::vector<Memory> memory_;  // one for each option that has a gradient
+  std::vector<Given> given_;  // one for each option that has a gradient
 };
 
 // The table: (name, type, shape, default, has a gradient, documentation) of each option.

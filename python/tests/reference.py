@@ -6,7 +6,7 @@ import numpy as np
 
 
 def rotate(x, cos, sin, pairing):
-    """x [B, H, T, D], cos and sin [T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]."""
+    """x [B, H, T, D], cos and sin [T, R/2], [B, T, R/2] or [B, H, T, R/2]."""
     cos, sin = (np.asarray(t, dtype=np.float64) for t in (cos, sin))
     if cos.ndim == 3:
         cos, sin = cos[:, None], sin[:, None]
@@ -31,9 +31,11 @@ def distances(batch, queries, keys, query_offsets):
     return (np.arange(keys) - positions[:, :, None])[:, None]
 
 
-def hidden(distance, causal, window, key_lengths):
+def hidden(distance, causal, window, key_lengths, block_mask=None):
     """True where a query does not see a key."""
     result = np.zeros(distance.shape, dtype=bool)
+    if block_mask is not None:
+        result = result | ~seen_by_blocks(block_mask, *distance.shape[2:])
     if causal:
         result |= distance > 0
     if window is not None:
@@ -44,6 +46,21 @@ def hidden(distance, causal, window, key_lengths):
             result |= distance >= right
     if key_lengths is not None:
         result = result | (np.arange(distance.shape[3]) >= np.asarray(key_lengths)[:, None, None, None])
+    return result
+
+
+def seen_by_blocks(mask, queries, keys):
+    """The bool mask [B, H, T, S] of a BlockMask, bit by bit."""
+    batch, heads = mask.blocks.shape[:2]
+    result = np.zeros((batch, heads, queries, keys), dtype=bool)
+    for b, h, i, j in np.ndindex(result.shape):
+        block = mask.blocks[b, h, i // mask.query_block, j // mask.key_block]
+        place = j % mask.key_block
+        if block >= 0:
+            word = int(mask.bits[block, i % mask.query_block, place // 64])
+            result[b, h, i, j] = word >> (place % 64) & 1
+        else:
+            result[b, h, i, j] = block == -2
     return result
 
 
@@ -64,29 +81,11 @@ def finish(scores, v, *, sinks=None, values=None):
     return (*outs, lse, weights)
 
 
-def times_query_scale(scores, query_scale):
-    return scores if query_scale is None else scores * np.asarray(query_scale, dtype=np.float64)[..., None]
-
-
-def seen_in_blocks(mask, queries, keys):
-    """A BlockMask as [B or 1, H or 1, T, S], pair by pair."""
-    seen = np.zeros((*mask.blocks.shape[:2], queries, keys), dtype=bool)
-    for b, h, i, j in np.ndindex(seen.shape):
-        block = mask.blocks[b, h, i // mask.query_block, j // mask.key_block]
-        column = j % mask.key_block
-        if block >= 0:
-            word = mask.bits[block, i % mask.query_block, column // 64]
-            seen[b, h, i, j] = (int(word) >> (column % 64)) & 1
-        else:
-            seen[b, h, i, j] = block == -2
-    return seen
-
-
-def add_biases(scores, *, mask, block_mask, key_bias, relative_bias, alibi_slopes, distance, groups):
+def add_biases(scores, *, mask, key_bias, relative_bias, alibi_slopes, distance, groups):
     if key_bias is not None:
         bias = np.asarray(key_bias, dtype=np.float64)
         bias = bias.reshape((1,) * (3 - bias.ndim) + bias.shape)
-        if bias.shape[1] != scores.shape[1]:  # for key heads, or one for all
+        if bias.shape[1] != scores.shape[1]:
             bias = np.broadcast_to(bias, (bias.shape[0], groups, bias.shape[2]))
             bias = np.repeat(bias, scores.shape[1] // groups, axis=1)
         scores = scores + bias[:, :, None]
@@ -98,8 +97,6 @@ def add_biases(scores, *, mask, block_mask, key_bias, relative_bias, alibi_slope
         scores = scores - np.asarray(alibi_slopes, dtype=np.float64)[:, None, None] * np.abs(distance)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + np.asarray(mask, dtype=np.float64)
-    if block_mask is not None:
-        scores = np.where(seen_in_blocks(block_mask, *scores.shape[2:]), scores, -np.inf)
     return scores
 
 
@@ -113,15 +110,17 @@ def attention(
     batch, heads, queries, channels = q.shape
     groups, keys = k.shape[1], k.shape[2]
     scores = q @ np.repeat(k, heads // groups, axis=1).swapaxes(2, 3)
-    scores = times_query_scale(scores * (channels**-0.5 if scale is None else scale), query_scale)
+    scores = scores * (channels**-0.5 if scale is None else scale)
+    if query_scale is not None:
+        scores = scores * np.asarray(query_scale, dtype=np.float64)[..., None]
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     distance = distances(batch, queries, keys, query_offsets)
     scores = add_biases(
-        scores, mask=mask, block_mask=block_mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
+        scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
     )  # fmt: skip
-    scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)
+    scores = np.where(hidden(distance, causal, window, key_lengths, block_mask), -np.inf, scores)
     return finish(scores, v, sinks=sinks)
 
 
@@ -139,15 +138,17 @@ def w2_attention(
     ):
         k = np.repeat(k, heads // groups, axis=1)
         squares = squares + np.sum((q[:, :, :, None] - k[:, :, None]) ** 2, axis=-1)
-    scores = times_query_scale(-squares / (abs(tau) + eps) * (1.0 if scale is None else scale), query_scale)
+    scores = -squares / (abs(tau) + eps) * (1.0 if scale is None else scale)
+    if query_scale is not None:
+        scores = scores * np.asarray(query_scale, dtype=np.float64)[..., None]
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     distance = distances(q_mu.shape[0], q_mu.shape[2], k_mu.shape[2], query_offsets)
     scores = add_biases(
-        scores, mask=mask, block_mask=block_mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
+        scores, mask=mask, key_bias=key_bias, relative_bias=relative_bias, alibi_slopes=alibi_slopes,
         distance=distance, groups=groups,
     )  # fmt: skip
-    scores = np.where(hidden(distance, causal, window, key_lengths), -np.inf, scores)
+    scores = np.where(hidden(distance, causal, window, key_lengths, block_mask), -np.inf, scores)
     return finish(scores, v_mu, sinks=sinks, values=[v_log_sigma])
 
 

@@ -32,6 +32,12 @@ def options(random):
     keys = phasor.Rope(D, pairing="adjacent").table(np.arange(2 * S).reshape(2, S))
     yield "plain", {}
     yield "scale", {"scale": 0.3}
+    yield "scale of queries", {"query_scale": normal(random, B, H, T)}
+    yield "scale of queries of rank 1, softcap", {"query_scale": normal(random, T), "softcap": 2.0}
+    blocks = phasor.make_block_mask(random.random((B, 1, T, S)) < 0.7, query_block=4, key_block=8)
+    yield "block mask", {"block_mask": blocks, "causal": True}
+    tall = np.repeat(np.repeat(random.random((1, H, 3, 2)) < 0.6, 8, 2), 16, 3)[:, :, :T, :S]
+    yield "block mask of heads", {"block_mask": phasor.make_block_mask(tall, query_block=8, key_block=16)}
     yield "causal", {"causal": True}
     yield "window", {"causal": True, "window": 5}
     yield "two-sided window", {"window": (4, 3)}
@@ -46,6 +52,7 @@ def options(random):
     yield "additive mask", {"mask": normal(random, 1, H, T, S)}
     yield "additive mask of rank 3", {"mask": normal(random, H, 1, S)}
     yield "key bias", {"key_bias": normal(random, B, G, S)}
+    yield "key bias of query heads", {"key_bias": normal(random, B, H, S)}
     yield "key bias of rank 1", {"key_bias": normal(random, S)}
     yield "relative bias", {"relative_bias": phasor.RelativeBias(normal(random, H, 12), -7)}
     yield "relative bias as tuple", {"relative_bias": (normal(random, H, 4), -1), "causal": True}
@@ -55,6 +62,9 @@ def options(random):
     yield "alibi with offsets", {"alibi_slopes": phasor.alibi_slopes(H), "query_offsets": [1, 40]}
     yield "rotation", {"q_rotary": table, "k_rotary": table}
     yield "rotation by sequence", {"q_rotary": shifted, "k_rotary": keys}
+    angles = random.standard_normal((1, H, T, 8))
+    by_head = phasor.rotary_table(np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32), pairing="half")
+    yield "rotation by head", {"q_rotary": by_head}
     yield "softcap", {"softcap": 2.0, "scale": 1.0}
     yield "sinks", {"sinks": normal(random, H)}
     yield "all", {

@@ -43,7 +43,7 @@ def test_dense_is_what_it_was_made_from(name, block_size):
     np.testing.assert_array_equal(dense, expected)
     assert mask.blocks.dtype == np.int32 and mask.bits.dtype == np.uint64
     if np.prod(mask.blocks.shape) < 500:  # the reference goes pair by pair
-        np.testing.assert_array_equal(reference.seen_in_blocks(mask, 20, 40), expected[:, :, :20, :40])
+        np.testing.assert_array_equal(reference.seen_by_blocks(mask, 20, 40), expected[:, :, :20, :40])
 
 
 def test_blocks():

@@ -97,6 +97,7 @@ CASES = [
     ({"block_mask": replace(block_mask(T, S), blocks=np.full((1, 1, 2, 2), 9, np.int32))}, ValueError, "block_mask: 9"),
     ({"block_mask": replace(block_mask(T, S), bits=np.ones((0, 2, 2)))}, TypeError, "block_mask: float64, expected uint64"),
     ({"block_mask": replace(block_mask(T, S), query_block=1.5)}, TypeError, "block_mask: 1.5, expected a whole number"),
+    ({"block_mask": phasor.make_block_mask(np.ones((T, 200), bool))}, ValueError, "block_mask: a map of shape [1, 1, 1, 2]"),
     ({"softcap": -1.0}, ValueError, "softcap: -1"),
     ({"softcap": None}, TypeError, "softcap: None, expected a number"),
     ({"dropout": None}, TypeError, "dropout: None, expected a number"),

@@ -28,6 +28,11 @@ CASES = {
     "relative bias": {"relative_bias": phasor.RelativeBias(normal(H, 4), -2), "key_bias": normal(S)},
     "alibi": {"alibi_slopes": phasor.alibi_slopes(H), "causal": True},
     "boolean mask": {"mask": random.random((T, S)) < 0.6},
+    "scale of queries": {"query_scale": normal(B, 1, T), "softcap": 3.0},
+    "scale of queries, block mask": {
+        "query_scale": normal(H, T),
+        "block_mask": phasor.make_block_mask(random.random((1, 1, T, S)) < 0.8, query_block=2, key_block=2),
+    },
     "query scale": {"query_scale": normal(B, H, T), "causal": True},
     "query scale of all": {"query_scale": normal(T), "softcap": 2.0, "key_bias": normal(B, H, S)},
     "key bias of query heads": {"key_bias": normal(1, H, S), "query_scale": normal(H, T), "sinks": normal(H)},
@@ -164,6 +169,31 @@ def test_dropout_meets_the_same_weights():
     grouped = np.float64(weights).reshape(B, G, -1, S)
     expected = grouped.swapaxes(2, 3) @ np.float64(grad_out).reshape(B, G, -1, E)
     np.testing.assert_allclose(actual.v, expected, atol=3e-6)
+
+
+@pytest.mark.parametrize("pairing", ["half", "adjacent"])
+@pytest.mark.parametrize("shape", [(T, D // 2), (B, T, 2), (1, H, T, D // 2)])
+def test_tables(pairing, shape):
+    """Gradients of cos and sin, which are numbers of their own here."""
+    q_rotary, k_rotary = (phasor.RotaryTable(normal(*shape), normal(*shape), pairing) for _ in range(2))
+    if len(shape) == 4:
+        k_rotary = None
+    keys = normal(B, G, T, D)
+    q, v, grad_out = normal(B, H, T, D), normal(B, G, T, E), normal(B, H, T, E)
+    options = {"q_rotary": q_rotary, "k_rotary": k_rotary, "causal": True}
+    out, softmax = phasor.attention(q, keys, v, **options, return_softmax=True)
+    actual = phasor.attention_backward(q, keys, v, out, softmax, grad_out, **options, rotary_gradients=True)
+    assert phasor.attention_backward(q, keys, v, out, softmax, grad_out, **options).q_rotary is None
+    for name in ("q_rotary", "k_rotary"):
+        if options[name] is None:
+            continue
+        table = phasor.RotaryTable(np.float64(options[name].cos), np.float64(options[name].sin), pairing)
+        exact = options | {name: table}
+        def loss():
+            return np.sum(reference.attention(q, keys, v, **exact)[0] * grad_out)
+        for part in ("cos", "sin"):
+            expected = reference.gradient(loss, getattr(table, part))
+            np.testing.assert_allclose(getattr(getattr(actual, name), part), expected, atol=1e-5, rtol=1e-5, err_msg=name + part)
 
 
 def test_slopes_in_a_list():

@@ -4,8 +4,8 @@ PHASOR_NIGHT=1 runs 3,000 cases. PHASOR_SEED_START repeats a window; `python pyt
 shows one case.
 
 In small tensors the rule is partly a matter of luck: plain float judged by other plain float computations is over it in
-1 of 100 tensors, by up to 1.8 times. phasor is over it in 7 of 100, mostly by less than 2.5 times; docs/numerics.md
-says where. So a window fails when one tensor is far over the rule, or too many are.
+1 of 100 tensors, by up to 1.8 times. phasor is over it in 3 to 4 of 100, mostly by less than 2.5 times, and more in a few
+small tensors with biases of thousands. So a window fails when one tensor is far over the rule, or too many are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from differential import run
 
 COUNT = 3000 if os.environ.get("PHASOR_NIGHT") == "1" else 150
 FIRST = int(os.environ.get("PHASOR_SEED_START", int(time.time() // 86400) * 3000))  # windows of two days are apart
-FAR_OVER, MOST_OVER = 16.0, 0.1
+FAR_OVER, MOST_OVER = 16.0, 0.06
 
 
 def test_obeys_the_error_rule():

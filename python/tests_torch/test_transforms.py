@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import phasor
 import phasor.torch
-from phasor.torch._options import LEARNED, pack
 import pytest
 import torch
+from phasor.torch._options import LEARNED, pack
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
@@ -128,8 +128,7 @@ def test_operators_keep_torchs_rules(case):
     streams = [normal(2, 2, T, D) for _ in range(6)]
     tables = [torch.rand(T, D // 2), torch.rand(T, D // 2)]
     table = phasor.RotaryTable(*tables, "half")
-    given = {"mask": normal(T, T), "relative_bias": normal(2, 5), "q_rotary": table, "causal": True, "window": 4}
-    options = pack((T, T), given | {"query_scale": normal(T), "block_mask": BLOCKS})
+    options = pack((T, T), {"mask": normal(T, T), "relative_bias": normal(2, 5), "q_rotary": table, "causal": True, "window": 4})
     if case == "apply_rotary":
         torch.library.opcheck(ops.apply_rotary.default, (streams[0], *tables, "half", False))
         return
@@ -145,8 +144,7 @@ def test_operators_keep_torchs_rules(case):
         backward = ops.w2_attention_backward.default
         *results, _, softmax, _ = ops.w2_attention_forward(*head, *eps, True, True, False, *options)
     inputs, results = [[x.detach() for x in tensors] for tensors in (head, (*results, softmax, *results))]
-    wanted = [True, True, False, True, False, True, False, False, False, False]
-    assert len(wanted) == LEARNED
+    wanted = [name in ("mask", "relative_bias", "q_rotary_cos") for name in LEARNED]
     options = tuple(x.detach() if isinstance(x, torch.Tensor) else x for x in options)
     torch.library.opcheck(backward, (*inputs, *eps, *results, None, wanted, *options))
 
@@ -163,7 +161,8 @@ def test_autocast_casts_as_torchs_attention(case, dtype):
         if case == "attention":
             sdpa = torch.nn.functional.scaled_dot_product_attention(*inputs, enable_gqa=True)
             assert sdpa.dtype is out.dtype
-    exact = function(*(x.detach().to(dtype) for x in inputs))
+    # With gradients too: without, few queries go to the decode kernel, which rounds otherwise.
+    exact = function(*(x.detach().to(dtype).requires_grad_() for x in inputs))
     for one, two in zip(*((x,) if case == "attention" else x for x in (out, exact))):
         assert one.dtype is dtype and torch.equal(one, two)
     loss = sum(x.float().sum() for x in ((out,) if case == "attention" else out))

@@ -40,12 +40,11 @@ void attention_backward(const TensorView<const T, 4>& q, const TensorView<const 
 }
 
 // For the element types that kernels convert.
-#define PHASOR_INSTANTIATE(T)                                                                                   \
-  template void attention_forward(const TensorView<const T, 4>&, const TensorView<const T, 4>&,                 \
-                                  const TensorView<const T, 4>&, const AttentionOutput<T>&,                     \
-                                  const AttentionOptions&);                                                     \
-  template void attention_backward(const TensorView<const T, 4>&, const TensorView<const T, 4>&,                \
-                                   const TensorView<const T, 4>&, const AttentionBackwardInput<T>&,             \
+#define PHASOR_INSTANTIATE(T)                                                                                         \
+  template void attention_forward(const TensorView<const T, 4>&, const TensorView<const T, 4>&,                       \
+                                  const TensorView<const T, 4>&, const AttentionOutput<T>&, const AttentionOptions&); \
+  template void attention_backward(const TensorView<const T, 4>&, const TensorView<const T, 4>&,                      \
+                                   const TensorView<const T, 4>&, const AttentionBackwardInput<T>&,                   \
                                    const AttentionGradients<T>&, const AttentionOptions&)
 PHASOR_INSTANTIATE(float);
 PHASOR_INSTANTIATE(bf16);

@@ -63,9 +63,10 @@ class BackwardRun {
     queries_.Load(block);
     const size_t lanes = queries_.panels() * kPanel;
     const QueryScale& scale = queries_.terms().query_scale();
-    RowsToStrips(queries_.q(), lanes, [&](size_t i) { return static_cast<float>(call_.scale) * scale.At(RowOf(i)); },
-                 q_strips_);
-    RowsToStrips(queries_.grad_out(), lanes, [](size_t) { return 1.0f; }, grad_out_strips_);
+    RowsToStrips(
+        queries_.q(), lanes, [&](size_t i) { return static_cast<float>(call_.scale) * scale.At(RowOf(i)); }, q_strips_);
+    RowsToStrips(
+        queries_.grad_out(), lanes, [](size_t) { return 1.0f; }, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (distance_bias_) distance_bias_.BeginBlock();
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
@@ -172,8 +173,7 @@ class BackwardRun {
     const detail::QueryBlock& block = queries_.block();
     for (size_t i = 0; i < queries_.count(); i++) {
       float* row = rows + i * stride;
-      if (query_scale_)
-        query_scale_.Add(block.head, RowOf(i), queries_.q().data + i * queries_.q().stride, row);
+      if (query_scale_) query_scale_.Add(block.head, RowOf(i), queries_.q().data + i * queries_.q().stride, row);
       const float factor = queries_.terms().query_scale().At(RowOf(i));
       for (int64_t c = 0; c < call_.channels; c++) row[c] *= factor;
     }
@@ -200,48 +200,70 @@ class BackwardRun {
   detail::SinkSums& sinks_;
   float* q_strips_ = nullptr;
   float* grad_out_strips_ = nullptr;
-  float* grad_q_ = nullptr;       // [panel][channels][kPanel]
-  float* grad_rows_ = nullptr;    // the same in rows, where the rows of q are still needed
-  float* weights_ = nullptr;      // a tile for each panel
-  float* gradients_ = nullptr;    // a tile for each panel
+  float* grad_q_ = nullptr;     // [panel][channels][kPanel]
+  float* grad_rows_ = nullptr;  // the same in rows, where the rows of q are still needed
+  float* weights_ = nullptr;    // a tile for each panel
+  float* gradients_ = nullptr;  // a tile for each panel
 };
 
 void RunBackwardTask(const detail::BackwardJob& job, const TensorView<float, 4>& mask, detail::BackwardTask& task) {
   BackwardRun(job, mask, task).Run();
 }
 
-// The queries of one element of a mask's first two dimensions, of all batches and heads that share it.
-void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) {
-  const detail::AttentionCall& call = *job.job->call;
-  const TensorView<float, 4>& mask = job.output->mask;
-  const auto in_task = [&](size_t i, int64_t index, int64_t own) { return mask.shape[i] == 1 || index == own; };
-  for (const detail::Sequence& sequence : call.sequences) {
-    if (!in_task(0, sequence.batch, task.batch)) continue;
-    detail::Arena arena;
-    StagedQueries queries(job, sequence, arena);
-    MaskGradient gradient(mask, arena);
-    float* weights = arena.take(kTileSize);
-    float* tile = arena.take(kTileSize);
-    for (int64_t head = 0; head < call.heads; head++) {
-      if (!in_task(1, head, task.head)) continue;
-      for (detail::QueryBlock block : detail::query_blocks(sequence, head, job.queries_of_a_block)) {
-        const int64_t end = std::min(block.first + block.count, task.end);
-        block.first = std::max(block.first, task.first);
-        block.count = end - block.first;
-        if (block.count <= 0) continue;
-        queries.Load(block);
-        queries.ForEachBlock([&](const KeyBlock& keys) {
-          for (size_t p = 0; p < queries.panels(); p++) {
-            const QueryPanel panel = queries.PanelAt(p);
-            const SeenRows seen = queries.terms().Seen(panel, keys);
-            if (seen.empty()) continue;
-            queries.Gradients(p, keys, seen, weights, tile);
-            gradient.Add(block, ScoreTerms::PlaceOf(panel, keys, seen), tile);
-          }
-        });
-      }
-    }
+// The gradient of an additive mask for the queries of a MaskTask, over all sequences and heads that share its elements.
+class MaskRun {
+ public:
+  MaskRun(const detail::BackwardJob& backward, const detail::MaskTask& task, const detail::Sequence& sequence)
+      : backward_(backward),
+        task_(task),
+        sequence_(sequence),
+        queries_(backward, sequence, arena_),
+        gradient_(backward.output->mask, arena_),
+        weights_(arena_.take(kTileSize)),
+        tile_(arena_.take(kTileSize)) {}
+
+  void Run() {
+    const TensorView<float, 4>& mask = backward_.output->mask;
+    if (mask.shape[0] != 1 && sequence_.batch != task_.batch) return;
+    const int64_t heads = backward_.job->call->heads;
+    for (int64_t head = 0; head < heads; head++)
+      if (mask.shape[1] == 1 || head == task_.head)
+        for (const detail::QueryBlock& block : detail::query_blocks(sequence_, head, backward_.queries_of_a_block))
+          RunBlock(block);
   }
+
+ private:
+  void RunBlock(detail::QueryBlock block) {
+    const int64_t end = std::min(block.first + block.count, task_.end);
+    block.first = std::max(block.first, task_.first);
+    block.count = end - block.first;
+    if (block.count <= 0) return;
+    queries_.Load(block);
+    queries_.ForEachBlock([&](const KeyBlock& keys) {
+      for (size_t p = 0; p < queries_.panels(); p++) AddPanel(p, keys);
+    });
+  }
+
+  void AddPanel(size_t p, const KeyBlock& keys) {
+    const QueryPanel panel = queries_.PanelAt(p);
+    const SeenRows seen = queries_.terms().Seen(panel, keys);
+    if (seen.empty()) return;
+    queries_.Gradients(p, keys, seen, weights_, tile_);
+    gradient_.Add(queries_.block(), ScoreTerms::PlaceOf(panel, keys, seen), tile_);
+  }
+
+  const detail::BackwardJob& backward_;
+  const detail::MaskTask& task_;
+  const detail::Sequence& sequence_;
+  detail::Arena arena_;
+  StagedQueries queries_;
+  MaskGradient gradient_;
+  float* weights_;
+  float* tile_;
+};
+
+void RunMaskTask(const detail::BackwardJob& job, const detail::MaskTask& task) {
+  for (const detail::Sequence& sequence : job.job->call->sequences) MaskRun(job, task, sequence).Run();
 }
 
 }  // namespace HWY_NAMESPACE

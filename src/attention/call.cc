@@ -29,15 +29,15 @@ void check_inputs(const char* function, const AnyView& q, const AnyView& k, cons
   }
   check_channels(function, names.q, q);
   check_channels(function, names.v, v);
-  PHASOR_CHECK(k.shape[0] == q.shape[0] && k.shape[3] == q.shape[3], function, names.k, ": shape ",
-               shape_text(k.shape), ", expected batch ", q.shape[0], " and last dimension ", q.shape[3], " as ",
-               names.q, " of shape ", shape_text(q.shape), " has");
+  PHASOR_CHECK(k.shape[0] == q.shape[0] && k.shape[3] == q.shape[3], function, names.k, ": shape ", shape_text(k.shape),
+               ", expected batch ", q.shape[0], " and last dimension ", q.shape[3], " as ", names.q, " of shape ",
+               shape_text(q.shape), " has");
   PHASOR_CHECK(v.shape[0] == k.shape[0] && v.shape[1] == k.shape[1] && v.shape[2] == k.shape[2], function, names.v,
-               ": shape ", shape_text(v.shape), ", expected [B, G, S] as ", names.k, " of shape ",
-               shape_text(k.shape), " has");
-  PHASOR_CHECK(q.shape[1] >= 1 && k.shape[1] >= 1 && q.shape[1] % k.shape[1] == 0, function, names.k, ": ",
-               k.shape[1], " heads in shape ", shape_text(k.shape), ", expected a divisor of the ", q.shape[1],
-               " heads of ", names.q, " of shape ", shape_text(q.shape));
+               ": shape ", shape_text(v.shape), ", expected [B, G, S] as ", names.k, " of shape ", shape_text(k.shape),
+               " has");
+  PHASOR_CHECK(q.shape[1] >= 1 && k.shape[1] >= 1 && q.shape[1] % k.shape[1] == 0, function, names.k, ": ", k.shape[1],
+               " heads in shape ", shape_text(k.shape), ", expected a divisor of the ", q.shape[1], " heads of ",
+               names.q, " of shape ", shape_text(q.shape));
 }
 
 List<Sequence> dense_sequences(const AnyView& q, const AnyView& k) {
@@ -97,11 +97,10 @@ void check_rotation(const char* function, const char* name, const RotaryView& ta
   PHASOR_CHECK(table.cos.has_contiguous_rows() && table.sin.has_contiguous_rows(), function, name,
                ": last stride is not 1, expected 1");
   const Shape<4>& shape = table.cos.shape;
-  PHASOR_CHECK((shape[0] == 1 || shape[0] == x.shape[0]) && (shape[1] == 1 || shape[1] == x.shape[1]) &&
-                   shape[2] >= x.shape[2],
-               function, name, ": shape ", shape_text(shape), ", expected 1 or ", x.shape[0], " sequences, 1 or ",
-               x.shape[1], " heads and at least ", x.shape[2], " tokens as ", rotated, " of shape ",
-               shape_text(x.shape), " has");
+  PHASOR_CHECK(
+      (shape[0] == 1 || shape[0] == x.shape[0]) && (shape[1] == 1 || shape[1] == x.shape[1]) && shape[2] >= x.shape[2],
+      function, name, ": shape ", shape_text(shape), ", expected 1 or ", x.shape[0], " sequences, 1 or ", x.shape[1],
+      " heads and at least ", x.shape[2], " tokens as ", rotated, " of shape ", shape_text(x.shape), " has");
   PHASOR_CHECK(2 * table.pairs() <= x.shape[3], function, name, ": rotates ", 2 * table.pairs(),
                " channels, expected at most ", x.shape[3], " as ", rotated, " of shape ", shape_text(x.shape), " has");
 }
@@ -143,7 +142,8 @@ namespace {
 void check_all_apart(const char* function, const AttentionCall& call, const List<Extent>& outputs,
                      List<Extent> inputs) {
   const AttentionOptions& o = call.options;
-  inputs.insert(inputs.end(), {extent(call.names.q, call.q), extent(call.names.k, call.k), extent(call.names.v, call.v)});
+  inputs.insert(inputs.end(),
+                {extent(call.names.q, call.q), extent(call.names.k, call.k), extent(call.names.v, call.v)});
   for_each_term([&](auto term) {
     if constexpr (requires { term.list_inputs(call, inputs); }) term.list_inputs(call, inputs);
   });

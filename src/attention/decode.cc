@@ -90,6 +90,8 @@ class DecodeChunk {
         factors_(arena_.take(slots_)) {}
 
   void Run() {
+    for (int64_t s = 0; s < group_.slots; s++)
+      places_.push_back({group_.head(s), QueryOf(s), group_.position(s), 0, 0});
     if (begin_ < end_) ReadQueries();
     Attend(false);
     if (HasNaN()) Attend(true);
@@ -129,12 +131,12 @@ class DecodeChunk {
     for (int64_t first = begin_, next = first; first < end_; first = next) {
       next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
-      if (!MaySee(first, keys)) continue;
+      if (terms_.has_block_mask() && !MaySee(first, keys)) continue;
       detail::DecodeAhead ahead(k_.InMemory(next, KeysFrom(next)), v_.InMemory(next, KeysFrom(next)), steps);
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
-        terms_.ScoreRow(PlaceOf(static_cast<int64_t>(s), first, keys), row);
+        terms_.ScoreRow(PlaceOf(s, first, keys), row);
         factors_[s] = SoftmaxRow(keys, row, partial_.max[s], sums_ + s * kLanes);
       }
       v_.With(first, keys, [&](const auto& v) {
@@ -151,7 +153,7 @@ class DecodeChunk {
 
   // Whether some slot may see one of the keys.
   bool MaySee(int64_t first, size_t keys) const {
-    for (int64_t s = 0; s < group_.slots; s++)
+    for (size_t s = 0; s < slots_; s++)
       if (terms_.MaySee(PlaceOf(s, first, keys))) return true;
     return false;
   }
@@ -159,8 +161,10 @@ class DecodeChunk {
   // The row of q of a slot.
   int64_t QueryOf(int64_t slot) const { return group_.sequence->first_query + slot % group_.sequence->queries; }
 
-  RowPlace PlaceOf(int64_t slot, int64_t first, size_t keys) const {
-    return {group_.head(slot), QueryOf(slot), group_.position(slot), first, keys};
+  RowPlace PlaceOf(size_t slot, int64_t first, size_t keys) const {
+    RowPlace place = places_[slot];
+    place.first_key = first, place.keys = keys;
+    return place;
   }
 
   bool HasNaN() const {
@@ -181,10 +185,11 @@ class DecodeChunk {
   detail::Arena arena_;
   const ScoreTerms terms_;
   const DecodeRows k_, v_;
-  float* q_;        // [slots][q_stride], rotated, times QueryFactor
-  float* scores_;   // [slots][kDecodeKeys]: scores, then weights
-  float* sums_;     // [slots][kLanes]: to be added over the lanes
-  float* factors_;  // [slots]
+  detail::List<RowPlace> places_;  // of the slots
+  float* q_;                       // [slots][q_stride], rotated, times QueryFactor
+  float* scores_;                  // [slots][kDecodeKeys]: scores, then weights
+  float* sums_;                    // [slots][kLanes]: to be added over the lanes
+  float* factors_;                 // [slots]
 };
 
 // forward() gives each query of a head a lane of a panel. Measured for 1 to 32 queries of AVX-512, AVX2 and SSE4 each,
@@ -288,6 +293,9 @@ void merge(const DecodeJob& job, const DecodeGroup& group) {
 }  // namespace
 
 bool is_decode(const AttentionCall& call, const ForwardOutput& output) {
+  // A backward pass will compute the scores again, by tiles. They must be the same bits, or a rounding of a large score
+  // would be an error of its weight.
+  if (output.softmax.data) return false;
   if (call.second_v || call.options.dropout > 0 || output.weights.data) return false;
   const std::int64_t most = PHASOR_DISPATCH(MostDecodeQueries)();
   return std::ranges::all_of(call.sequences, [&](const Sequence& s) { return s.queries <= most; });

@@ -51,7 +51,8 @@ struct DecodeJob {
   }
 };
 
-// Whether decode() supports this call: few queries, and nothing that needs a whole row of weights.
+// Whether decode() is to compute this call: few queries, no backward pass to come, and nothing that needs a whole row
+// of weights.
 bool is_decode(const AttentionCall& call, const ForwardOutput& output);
 void decode(const AttentionCall& call, const ForwardOutput& output);
 

@@ -13,25 +13,43 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight. A weight of 0
-// hides its value. factors: of dropout, or nullptr; weights are multiplied by them, as in the products with values.
-inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float* HWY_RESTRICT delta,
-                                       const float* HWY_RESTRICT factors, float* HWY_RESTRICT weights,
-                                       float* HWY_RESTRICT gradient) {
+// gradient = d loss / d score = weight * (d loss / d weight - delta), in place of d loss / d weight, for N vectors of
+// lanes. A weight of 0 hides its value. With dropout, weights are then multiplied by their factors, as in the products
+// with values.
+template <size_t N, bool kDrops>
+HWY_INLINE void ScoreGradientOf(size_t rows, const float* HWY_RESTRICT delta, const float* HWY_RESTRICT factors,
+                                float* HWY_RESTRICT weights, float* HWY_RESTRICT gradient) {
   const FloatTag d;
-  for (size_t i = 0; i < rows; i++)
-    for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
-      const size_t at = i * kPanel + v;
+  FloatVec common[N];
+#pragma GCC unroll 4
+  for (size_t v = 0; v < N; v++) common[v] = hn::LoadU(d, delta + v * kLanes);
+  for (size_t i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+    for (size_t v = 0; v < N; v++) {
+      const size_t at = i * kPanel + v * kLanes;
       const FloatVec weight = hn::LoadU(d, weights + at);
       FloatVec g = hn::LoadU(d, gradient + at);
-      if (factors) {
+      if constexpr (kDrops) {
         const FloatVec factor = hn::LoadU(d, factors + at);
         g = hn::Mul(g, factor);
         hn::StoreU(hn::Mul(weight, factor), d, weights + at);
       }
-      g = hn::Mul(weight, hn::Sub(g, hn::LoadU(d, delta + v)));
+      g = hn::Mul(weight, hn::Sub(g, common[v]));
       hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), g), d, gradient + at);
     }
+  }
+}
+
+// factors: of dropout, or nullptr.
+inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float* HWY_RESTRICT delta,
+                                       const float* HWY_RESTRICT factors, float* HWY_RESTRICT weights,
+                                       float* HWY_RESTRICT gradient) {
+  WithVectors(vectors, [&]<size_t N>() PHASOR_TILE_LAMBDA {
+    if (factors)
+      ScoreGradientOf<N, true>(rows, delta, factors, weights, gradient);
+    else
+      ScoreGradientOf<N, false>(rows, delta, factors, weights, gradient);
+  });
 }
 
 // Columns of rows, row i times factor(i), packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero

@@ -12,7 +12,7 @@ namespace phasor {
 namespace {
 
 using detail::AnyOutput, detail::AnyView;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <class Number>
 void check_part(const char* function, const char* out_name, const char* lse_name, const AnyView& out,
@@ -32,7 +32,7 @@ AnyView as_input(const AnyOutput& x) {
 
 // The shares of both in a row, and its log-sum-exp.
 struct Shares {
-  double a = 0, b = 0, lse = -std::numeric_limits<double>::infinity();
+  double a = 0, b = 0, lse = -kInfinity;
 
   Shares(float lse_a, float lse_b) {
     if (std::isnan(lse_a) || std::isnan(lse_b)) {
@@ -108,7 +108,7 @@ void merge_attention_backward(const PartialAttention<const T>& a, const PartialA
     detail::Arena arena;
     const Rows of_a(a.out, block, arena), of_b(b.out, block, arena), whole(merged.out, block, arena),
         g(grad.out, block, arena);
-    const auto part = [&](double share, const Rows& own, std::int64_t i, const TensorView<float, 3>& to) {
+    const auto part = [&, n = n, h = h](double share, const Rows& own, std::int64_t i, const TensorView<float, 3>& to) {
       double dot = grad.lse.data ? grad.lse(n, h, i) : 0.0f;
       for (std::int64_t e = 0; e < channels; e++) {
         dot += static_cast<double>(g[i][e]) * (static_cast<double>(own[i][e]) - whole[i][e]);
@@ -127,11 +127,11 @@ void merge_attention_backward(const PartialAttention<const T>& a, const PartialA
 }
 
 // For the element types that kernels convert.
-#define PHASOR_INSTANTIATE(T)                                                                                       \
-  template void merge_attention(const PartialAttention<const T>&, const PartialAttention<const T>&,                 \
-                                const PartialAttention<T>&);                                                        \
-  template void merge_attention_backward(const PartialAttention<const T>&, const PartialAttention<const T>&,        \
-                                         const PartialAttention<const T>&, const PartialAttention<const T>&,        \
+#define PHASOR_INSTANTIATE(T)                                                                                \
+  template void merge_attention(const PartialAttention<const T>&, const PartialAttention<const T>&,          \
+                                const PartialAttention<T>&);                                                 \
+  template void merge_attention_backward(const PartialAttention<const T>&, const PartialAttention<const T>&, \
+                                         const PartialAttention<const T>&, const PartialAttention<const T>&, \
                                          const PartialAttention<T>&, const PartialAttention<T>&)
 PHASOR_INSTANTIATE(float);
 PHASOR_INSTANTIATE(bf16);

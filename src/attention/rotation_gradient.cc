@@ -12,8 +12,7 @@ namespace {
 // Sums of one row of the table.
 struct TableSums {
   List<double> cos, sin;
-  explicit TableSums(std::int64_t pairs)
-      : cos(static_cast<std::size_t>(pairs)), sin(static_cast<std::size_t>(pairs)) {}
+  explicit TableSums(std::int64_t pairs) : cos(static_cast<std::size_t>(pairs)), sin(static_cast<std::size_t>(pairs)) {}
 };
 
 void add_row(Pairing pairing, const float* x, const float* gradient, TableSums& sums) {

@@ -30,8 +30,7 @@ void write_typed(const AnyOutput& x, std::int64_t offset, std::int64_t count, co
 }
 
 // The table's rows of these tokens, as a table of one sequence.
-RotaryView table_rows(const RotaryView& table, std::int64_t b, std::int64_t h, std::int64_t first,
-                      std::int64_t count) {
+RotaryView table_rows(const RotaryView& table, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count) {
   const auto rows = [&](const TensorView<const float, 4>& x) {
     return x.slice(0, x.shape[0] == 1 ? 0 : b, 1).slice(1, x.shape[1] == 1 ? 0 : h, 1).slice(2, first, count);
   };

@@ -99,8 +99,9 @@ class ScoreTerms {
     const int64_t left = seen_.end - first;
     return left <= static_cast<int64_t>(kMostKeys) ? seen_.end : first + static_cast<int64_t>(kKeys);
   }
-  // Decoding: whether the query may see one of the keys.
-  bool MaySee(const RowPlace& place) const { return !block_mask_ || block_mask_.SeesAny(place); }
+  // Decoding: whether a query may see one of the keys; without a mask of blocks nobody needs to ask.
+  bool has_block_mask() const { return static_cast<bool>(block_mask_); }
+  bool MaySee(const RowPlace& place) const { return block_mask_.SeesAny(place); }
 
   // Rows that are prefetched during the products, if any.
   void set_ahead(detail::RowsAhead* ahead) { ahead_ = ahead; }
@@ -134,8 +135,9 @@ class ScoreTerms {
     if (softcap_ || (!key_bias_ && !distance_bias_))
       Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile, NoEnd);
     else
-      Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile,
-               [&](size_t row, size_t vector) { return Biases(panel, keys.first + static_cast<int64_t>(row), vector); });
+      Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile, [&](size_t row, size_t vector) {
+        return Biases(panel, keys.first + static_cast<int64_t>(row), vector);
+      });
     if (softcap_) softcap_.Apply(panel.vectors, place.rows, Biases(panel, place.first_key, 0), tile);
     if (distance_bias_.hides()) distance_bias_.Hide(place, tile);
     if (mask_) mask_.Apply(place, tile);

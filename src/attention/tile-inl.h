@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "base2.h"
-#include "simd/one_rounding-inl.h"
 #include "products/panel-inl.h"
+#include "simd/one_rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {

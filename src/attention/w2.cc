@@ -32,18 +32,19 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
                        W2Temperature temperature, const AttentionOptions& options) {
   const auto [tau, eps] = temperature;
   PHASOR_CHECK(std::isfinite(tau), function, "tau: ", tau, ", expected a finite number");
-  PHASOR_CHECK(std::isfinite(eps) && eps >= 0 && std::fabs(tau) + eps > 0, function, "eps: ", eps,
-               " beside tau ", tau, ", expected a finite number of at least 0, above 0 when tau is 0");
+  PHASOR_CHECK(std::isfinite(eps) && eps >= 0 && std::fabs(tau) + eps > 0, function, "eps: ", eps, " beside tau ", tau,
+               ", expected a finite number of at least 0, above 0 when tau is 0");
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
     PHASOR_CHECK(x->mu.shape[3] <= kMostChannels / 2, function, name, "_mu: shape ", shape_text(x->mu.shape),
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
   const double inverse_tau = 1.0 / (std::fabs(tau) + eps), t = options.scale.value_or(1.0) * inverse_tau;
   W2Problem problem{make_call(function, q.mu, k.mu, v.mu, options, kMeans), q, k, v, inverse_tau, t};
-  PHASOR_CHECK(inverse_tau <= kLargestFactor && std::fabs(t) <= kLargestFactor, function, "tau: ", tau,
-               " with eps ", eps, " and scale ", options.scale.value_or(1.0),
-               ", expected scale / (|tau| + eps) of at most ", kLargestFactor);
+  constexpr double kMost = kLargestFactor / 2;  // products are multiplied by 2t
+  PHASOR_CHECK(inverse_tau <= kMost && std::fabs(t) <= kMost, function, "tau: ", tau, " with eps ", eps, " and scale ",
+               options.scale.value_or(1.0), ", expected scale / (|tau| + eps) of at most ", kMost);
   PHASOR_CHECK(problem.lowered_channels() <= kMostChannels, function, "q_mu: shape ", shape_text(q.mu.shape),
-               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1, " with softcap, sinks or query_scale");
+               ", expected a last dimension of 1 to ", kMostChannels / 2 - 1,
+               " with softcap, sinks, query_scale or key_bias");
   check_like_mu(function, "q_log_sigma", q, "the shape of q_mu");
   check_like_mu(function, "k_log_sigma", k, "the shape of k_mu");
   check_like_mu(function, "v_log_sigma", v, "the shape of v_mu");
@@ -134,8 +135,7 @@ void check_gradients(const char* function, const W2Problem& problem, const W2Bac
   inputs.push_back(extent("out_log_sigma", input.out.log_sigma));
   inputs.push_back(extent("grad_out_log_sigma", input.grad_out.log_sigma));
   check_backward(function, problem.means, {input.out.mu, input.softmax, input.grad_out.mu, input.grad_lse}, means,
-                 {extent("grad_q_log_sigma", output.q.log_sigma),
-                  extent("grad_k_log_sigma", output.k.log_sigma),
+                 {extent("grad_q_log_sigma", output.q.log_sigma), extent("grad_k_log_sigma", output.k.log_sigma),
                   extent("grad_v_log_sigma", output.v.log_sigma)},
                  inputs);
 }
@@ -146,11 +146,8 @@ struct LoweredGradients {
   Scratch q, k, v;
   ScratchZeros<float, 3> key_bias;
 
-  LoweredGradients(const W2Problem& problem, const AttentionCall& call)
-      : q(call.q.shape),
-        k(call.k.shape),
-        v(call.v.shape),
-        key_bias({call.batch, call.key_heads * problem.bias_rows(), call.keys}) {}
+  explicit LoweredGradients(const AttentionCall& call)
+      : q(call.q.shape), k(call.k.shape), v(call.v.shape), key_bias({call.batch, call.key_heads, call.keys}) {}
 };
 
 void add_multiple(double factor, const float* __restrict x, std::int64_t count, float* __restrict sum) {
@@ -218,9 +215,7 @@ double finish_key(const W2Problem& problem, const W2Lowered& lowered, const Lowe
   const std::int64_t channels = problem.stream_channels(), all = gradients.k.channels();
   const float* key = lowered.k.row(b, g, j);
   float* gradient = gradients.k.row(b, g, j);
-  double c = 0;
-  for (std::int64_t row = g * problem.bias_rows(); row < (g + 1) * problem.bias_rows(); row++)
-    c += problem.has_whole_scores() ? 0.0 : gradients.key_bias(b, row, j);
+  const double c = problem.has_whole_scores() ? 0.0 : gradients.key_bias(b, g, j);
   // A key that no query sees may have NaN; its gradient is 0.
   if (c == 0 && std::all_of(gradient, gradient + all, [](float x) { return x == 0; })) return 0;
   const double part = dot(key, gradient, all) - problem.t * c * dot(key, key, channels);
@@ -240,20 +235,6 @@ double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const Low
   return sum_of(parts);
 }
 
-// The gradient by the caller's bias: summed over the dimensions in which it is broadcast.
-void reduce_key_bias(const ScratchZeros<float, 3>& gradient, const TensorView<float, 3>& output) {
-  const auto [batch, heads, keys] = gradient.shape();
-  for (std::int64_t b = 0; b < output.shape[0]; b++)
-    for (std::int64_t g = 0; g < output.shape[1]; g++)
-      for (std::int64_t j = 0; j < keys; j++) {
-        double sum = 0;
-        for (std::int64_t from_b = b; from_b < (output.shape[0] == 1 ? batch : b + 1); from_b++)
-          for (std::int64_t from_g = g; from_g < (output.shape[1] == 1 ? heads : g + 1); from_g++)
-            sum += gradient(from_b, from_g, j);
-        output(b, g, j) = static_cast<float>(sum);
-      }
-}
-
 void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
                  const W2BackwardInputs& input, const W2BackwardOutput& output, const AttentionOptions& options) {
   constexpr const char* kName = "w2_attention_backward";
@@ -262,7 +243,7 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   const W2Lowered lowered = lower(kName, problem, input.grad_lse.data != nullptr, StreamLayout::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
   const bool whole = problem.has_whole_scores();
-  LoweredGradients gradients(problem, lowered.call);
+  LoweredGradients gradients(lowered.call);
   BackwardOutput of_kernel = output.options;
   of_kernel.q = gradients.q.view(), of_kernel.k = gradients.k.view(), of_kernel.v = gradients.v.view();
   if (!whole) of_kernel.key_bias = gradients.key_bias.view();
@@ -272,7 +253,6 @@ void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& 
   store_gradients(q, options.q_rotary, gradients.q, output.options.q_rotary, output.q);
   store_gradients(k, options.k_rotary, gradients.k, output.options.k_rotary, output.k);
   split(gradients.v, output.v);
-  if (output.options.key_bias.data && !whole) reduce_key_bias(gradients.key_bias, output.options.key_bias);
   // t = scale * u, u = 1 / (|tau| + eps): dtau = -u sign(tau) t dt. |tau| has no derivative at 0; as usual it
   // counts as 0 there.
   const double sign = temperature.tau > 0 ? 1.0 : temperature.tau < 0 ? -1.0 : 0.0;
@@ -305,11 +285,11 @@ void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>
 
 // For the element types that kernels convert.
 #define PHASOR_INSTANTIATE(T)                                                                                          \
-  template void w2_attention_forward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&, \
+  template void w2_attention_forward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&,  \
                                      W2Temperature, const W2Output<T>&, const AttentionOptions&);                      \
-  template void w2_attention_backward(const W2Streams<const T>&, const W2Streams<const T>&,                            \
-                                      const W2Streams<const T>&, W2Temperature, const W2BackwardInput<T>&,             \
-                                      const W2Gradients<T>&, const AttentionOptions&)
+  template void w2_attention_backward(const W2Streams<const T>&, const W2Streams<const T>&, const W2Streams<const T>&, \
+                                      W2Temperature, const W2BackwardInput<T>&, const W2Gradients<T>&,                 \
+                                      const AttentionOptions&)
 PHASOR_INSTANTIATE(float);
 PHASOR_INSTANTIATE(bf16);
 PHASOR_INSTANTIATE(f16);

@@ -43,7 +43,8 @@ void read_keys(const W2Problem& problem, const RowBlock& block, const Scratch& k
     const std::int64_t low = std::max(s->first_key, at), high = std::min(s->first_key + s->keys, end);
     if (low >= high) continue;
     clear_until(low);
-    read_gaussians(problem.k, options.k_rotary, block.b, block.h, low, high, k.row(block.b, block.h, low), k.channels());
+    read_gaussians(problem.k, options.k_rotary, block.b, block.h, low, high, k.row(block.b, block.h, low),
+                   k.channels());
     at = high;
   }
   clear_until(end);
@@ -60,7 +61,8 @@ List<float> sample_keys(const W2Problem& problem, std::int64_t b, std::int64_t g
     if (s.batch != b) continue;
     for (std::int64_t j = s.first_key; j < s.first_key + s.keys; j += step) {
       rows.resize(rows.size() + static_cast<std::size_t>(channels));
-      read_gaussians(problem.k, problem.means.options.k_rotary, b, g, j, j + 1, &rows.back() - (channels - 1), channels);
+      read_gaussians(problem.k, problem.means.options.k_rotary, b, g, j, j + 1, &rows.back() - (channels - 1),
+                     channels);
     }
   }
   return rows;
@@ -116,14 +118,6 @@ float rounded(double x) {
   return static_cast<float>(std::clamp(x, -kMost, kMost));
 }
 
-// The caller's bias of -infinity hides a key whatever its values. Any other sum stays finite. row: of heads of the
-// lowered bias, which has as many as the caller's, or one for each key head.
-float biased(double norm_bias, const TensorView<const float, 3>& bias, std::int64_t b, std::int64_t row,
-             std::int64_t j) {
-  const float own = bias.data ? bias(bias.shape[0] == 1 ? 0 : b, bias.shape[1] == 1 ? 0 : row, j) : 0.0f;
-  return own == -std::numeric_limits<float>::infinity() ? own : rounded(own + norm_bias);
-}
-
 // k~, and its norm as a channel or in the key bias.
 void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& k = lowered.k;
@@ -139,9 +133,7 @@ void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, 
         row[channels] = 1;
         row[channels + 1] = rounded(-norm / 2);
       } else {
-        const std::int64_t rows = problem.bias_rows();
-        for (std::int64_t h = g * rows; h < (g + 1) * rows; h++)
-          lowered.key_bias(b, h, j) = biased(-problem.t * norm, problem.means.options.key_bias, b, h, j);
+        lowered.key_bias(b, g, j) = rounded(-problem.t * norm);
       }
     }
   });
@@ -246,7 +238,7 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   W2Lowered lowered;
   const bool whole = problem.has_whole_scores(), streamed = layout == StreamLayout::apart;
   lowered.k = Scratch(with_channels(means.k.shape, problem.lowered_channels()));
-  if (!whole) lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads * problem.bias_rows(), means.keys});
+  if (!whole) lowered.key_bias = ScratchZeros<float, 3>({means.batch, means.key_heads, means.keys});
   if (with_query_terms && !whole)
     lowered.query_terms = ScratchZeros<double, 3>({means.batch, means.heads, means.queries});
   lowered.middle = middle_keys(problem);

@@ -6,7 +6,8 @@
 // for any c. The first term is a dot product with scale 2t, the second a key bias; the last is the same for all keys of
 // a query, so it changes the log-sum-exp but not the weights.
 //
-// A softcap, a sink or a factor of the query depends on it. Then two extra channels make the products whole scores:
+// A softcap, a sink or a factor of the query depends on it, and a large bias of the caller would take digits from the
+// second term if both were one number. Then two extra channels make the products whole scores:
 //   [q~, -|q~|^2 / 2, 1] . [k~, 1, -|k~|^2 / 2].
 #pragma once
 
@@ -50,12 +51,8 @@ struct W2Problem {
   double t = 1.0;            // options.scale times it
 
   bool has_whole_scores() const {
-    return means.options.softcap != 0 || !means.options.sinks.empty() || means.options.query_scale.data != nullptr;
-  }
-  // Rows of the lowered key bias for each key head: one, or one for each head of q, if the caller's bias has these.
-  std::int64_t bias_rows() const {
-    const TensorView<const float, 3>& bias = means.options.key_bias;
-    return bias.data && bias.shape[1] == means.heads ? means.group() : 1;
+    const AttentionOptions& o = means.options;
+    return o.softcap != 0 || !o.sinks.empty() || o.query_scale.data != nullptr || o.key_bias.data != nullptr;
   }
   std::int64_t stream_channels() const { return 2 * means.channels; }
   std::int64_t lowered_channels() const { return stream_channels() + (has_whole_scores() ? 2 : 0); }
@@ -66,7 +63,7 @@ struct W2Lowered {
   Scratch k;                            // k~
   Scratch q, v;                         // q~ and the streams of v, if they are needed side by side
   ScratchZeros<double, 3> query_terms;  // t |q~_i|^2 [B, H, T], if requested; not with whole scores
-  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 and the caller's own bias [B, G * bias_rows, S]; not with whole scores
+  ScratchZeros<float, 3> key_bias;      // -t |k~_j|^2 [B, G, S]; not with whole scores
   AttentionCall call;                   // refers to the above
 };
 

@@ -8,10 +8,8 @@ AttentionOptions call_options(const LayerScores& scores, AttentionOptions option
   const char* layer = scores.layer;
   PHASOR_CHECK(!options.q_rotary && !options.k_rotary && !options.relative_bias && options.alibi_slopes.empty() &&
                    !options.scale,
-               layer,
-               "options: rotation, relative bias or scale given, expected none: they are the plan's");
-  PHASOR_CHECK(options.dropout == 0, layer, "options.dropout: ", options.dropout,
-               ", expected 0: it is the layer's");
+               layer, "options: rotation, relative bias or scale given, expected none: they are the plan's");
+  PHASOR_CHECK(options.dropout == 0, layer, "options.dropout: ", options.dropout, ", expected 0: it is the layer's");
   if (plan.rotate_q) options.q_rotary = *plan.rotate_q;
   if (plan.key_rotation()) options.k_rotary = *plan.key_rotation();
   if (plan.bias) options.relative_bias = *plan.bias;

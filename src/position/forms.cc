@@ -78,8 +78,8 @@ Tensor<float, 4> apply_rotary_pos_emb(TensorView<const float, 4> x, const HalfTa
 }
 
 Tensor<float, 2> rotation_matrix(const RotaryView& table, std::int64_t b, std::int64_t t, std::int64_t head_dim) {
-  PHASOR_CHECK(b >= 0 && b < table.cos.shape[0] && t >= 0 && t < table.tokens(), "rotation_matrix", "row: (", b,
-               ", ", t, "), expected within a table of shape ", shape_text(table.cos.shape));
+  PHASOR_CHECK(b >= 0 && b < table.cos.shape[0] && t >= 0 && t < table.tokens(), "rotation_matrix", "row: (", b, ", ",
+               t, "), expected within a table of shape ", shape_text(table.cos.shape));
   PHASOR_CHECK(head_dim >= 2 * table.pairs(), "rotation_matrix", "head_dim: ", head_dim, ", expected at least ",
                2 * table.pairs(), ", which the table rotates");
   Tensor<float, 2> matrix({head_dim, head_dim});

@@ -233,27 +233,26 @@ void rotate_all(const TensorView<const T, 4>& x, const RotaryView& table, const 
       return numbers.data + b * broadcast_stride(numbers, 0) + head * broadcast_stride(numbers, 1) +
              token * numbers.strides[2];
     };
-    rotate_block(table.pairing,
-                 RotaryBlock<T>{
-                     .x = &x(b, head, token, 0),
-                     .out = &out(b, head, token, 0),
-                     .cos = first_row(table.cos),
-                     .sin = first_row(table.sin),
-                     .x_head = x.strides[1],
-                     .x_token = x.strides[2],
-                     .out_head = out.strides[1],
-                     .out_token = out.strides[2],
-                     .cos_head = broadcast_stride(table.cos, 1),
-                     .cos_token = table.cos.strides[2],
-                     .sin_head = broadcast_stride(table.sin, 1),
-                     .sin_token = table.sin.strides[2],
-                     .heads = std::min(tile.heads, x.shape[1] - head),
-                     .tokens = std::min(tile.tokens, x.shape[2] - token),
-                     .pairs = table.pairs(),
-                     .channels = x.shape[3],
-                     .prefetch = tile.prefetch,
-                     .sin_sign = rotation == Rotation::transpose ? 0x80000000u : 0u,
-                 });
+    rotate_block(table.pairing, RotaryBlock<T>{
+                                    .x = &x(b, head, token, 0),
+                                    .out = &out(b, head, token, 0),
+                                    .cos = first_row(table.cos),
+                                    .sin = first_row(table.sin),
+                                    .x_head = x.strides[1],
+                                    .x_token = x.strides[2],
+                                    .out_head = out.strides[1],
+                                    .out_token = out.strides[2],
+                                    .cos_head = broadcast_stride(table.cos, 1),
+                                    .cos_token = table.cos.strides[2],
+                                    .sin_head = broadcast_stride(table.sin, 1),
+                                    .sin_token = table.sin.strides[2],
+                                    .heads = std::min(tile.heads, x.shape[1] - head),
+                                    .tokens = std::min(tile.tokens, x.shape[2] - token),
+                                    .pairs = table.pairs(),
+                                    .channels = x.shape[3],
+                                    .prefetch = tile.prefetch,
+                                    .sin_sign = rotation == Rotation::transpose ? 0x80000000u : 0u,
+                                });
   };
   const std::int64_t tasks = x.shape[0] * token_tiles * head_tiles;
   constexpr std::int64_t kWorthThreads = 1 << 15;  // elements: about what one thread rotates while another wakes up

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <vector>
 
 #include "phasor/core/memory.h"
@@ -45,8 +46,11 @@ std::size_t rounded_up(std::size_t floats) {
 float* take_memory(std::size_t floats) {
   floats = rounded_up(floats);
   Kept& mine = kept();
-  const auto found = std::ranges::find(mine.blocks, floats, &Block::floats);
-  if (found == mine.blocks.end()) return static_cast<float*>(allocate_memory(floats * sizeof(float)));
+  // The block that was used last, since it is most likely in a cache.
+  const auto last = std::find_if(mine.blocks.rbegin(), mine.blocks.rend(),
+                                 [&](const Block& block) { return block.floats == floats; });
+  if (last == mine.blocks.rend()) return static_cast<float*>(allocate_memory(floats * sizeof(float)));
+  const auto found = std::prev(last.base());
   float* memory = found->memory;
   mine.floats -= floats;
   mine.blocks.erase(found);

@@ -1,5 +1,5 @@
-// Memory for the time of a call, kept by its thread for the next calls: in the steady state nothing is allocated, and no
-// fresh page is touched, which would cost more than the work done in it. Every owner gives its memory back when its
+// Memory for the time of a call, kept by its thread for the next calls: in the steady state nothing is allocated, and
+// no fresh page is touched, which would cost more than the work done in it. Every owner gives its memory back when its
 // scope ends, so owners can be nested.
 #pragma once
 

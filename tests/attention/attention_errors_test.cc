@@ -95,8 +95,7 @@ TEST(AttentionErrors, ShapesOfOutputs) {
 
 TEST(AttentionErrors, ShapesOfTheBackwardPass) {
   expect_backward_error([](Call& c) { c.input.out.shape[2] = 2; }, {"out: ", "[2, 4, 2, 6]", "[2, 4, 3, 6]"});
-  expect_backward_error([](Call& c) { c.input.grad_out.shape[1] = 2; },
-                        {"grad_out: ", "[2, 2, 3, 6]", "[2, 4, 3, 6]"});
+  expect_backward_error([](Call& c) { c.input.grad_out.shape[1] = 2; }, {"grad_out: ", "[2, 2, 3, 6]", "[2, 4, 3, 6]"});
   expect_backward_error([](Call& c) { c.input.softmax.shape[1] = 2; }, {"softmax: ", "[2, 2, 3, 2]", "[2, 4, 3, 2]"});
   expect_backward_error([](Call& c) { c.input.grad_lse = c.t.lse.view(), c.input.grad_lse.shape[0] = 1; },
                         {"grad_lse: ", "[1, 4, 3]", "[2, 4, 3]"});

@@ -115,16 +115,14 @@ struct Gradients {
   }
   bool same_bits(const Gradients& other) const {
     return q.same_bits(other.q) && k.same_bits(other.k) && v.same_bits(other.v) && mask.same_bits(other.mask) &&
-           key_bias.same_bits(other.key_bias) && query_scale.same_bits(other.query_scale) && relative_bias.same_bits(other.relative_bias) &&
-           alibi_slopes.same_bits(other.alibi_slopes) && sinks.same_bits(other.sinks) &&
-           cos_q.same_bits(other.cos_q) && sin_q.same_bits(other.sin_q) && cos_k.same_bits(other.cos_k) &&
-           sin_k.same_bits(other.sin_k);
+           key_bias.same_bits(other.key_bias) && query_scale.same_bits(other.query_scale) &&
+           relative_bias.same_bits(other.relative_bias) && alibi_slopes.same_bits(other.alibi_slopes) &&
+           sinks.same_bits(other.sinks) && cos_q.same_bits(other.cos_q) && sin_q.same_bits(other.sin_q) &&
+           cos_k.same_bits(other.cos_k) && sin_k.same_bits(other.sin_k);
   }
 
  private:
-  static Shape<4> table_shape(const std::optional<RotaryView>& table) {
-    return table ? table->cos.shape : Shape<4>{};
-  }
+  static Shape<4> table_shape(const std::optional<RotaryView>& table) { return table ? table->cos.shape : Shape<4>{}; }
 };
 
 template <class Real, class T>

@@ -60,7 +60,8 @@ TEST(BlockMask, EmptyAndFullBlocksHaveNoBits) {
 TEST(BlockMask, Documents) {
   const auto document = [](std::int64_t i) { return i < 90 ? 0 : i < 300 ? 1 : 2; };
   expect_as_dense(330, 330, [&](std::int64_t i, std::int64_t j) { return document(i) == document(j) && j <= i; });
-  expect_as_dense(330, 330, [&](std::int64_t i, std::int64_t j) { return document(i) == document(j); }, 64, 64);
+  expect_as_dense(
+      330, 330, [&](std::int64_t i, std::int64_t j) { return document(i) == document(j); }, 64, 64);
 }
 
 TEST(BlockMask, SlidingWindow) {
@@ -68,7 +69,8 @@ TEST(BlockMask, SlidingWindow) {
 }
 
 TEST(BlockMask, PrefixAndThenCausal) {
-  expect_as_dense(260, 260, [](std::int64_t i, std::int64_t j) { return j < 100 || j <= i; }, 32, 100);
+  expect_as_dense(
+      260, 260, [](std::int64_t i, std::int64_t j) { return j < 100 || j <= i; }, 32, 100);
 }
 
 // Speculative decoding: token i continues token (i - 1) / 2.
@@ -83,7 +85,8 @@ TEST(BlockMask, Tree) {
 
 TEST(BlockMask, FewQueriesAfterManyKeys) {
   expect_as_dense(1, 1500, [](std::int64_t, std::int64_t j) { return j % 512 < 40; });
-  expect_as_dense(3, 1500, [](std::int64_t i, std::int64_t j) { return j > 1400 + i; }, 2, 64);
+  expect_as_dense(
+      3, 1500, [](std::int64_t i, std::int64_t j) { return j > 1400 + i; }, 2, 64);
 }
 
 TEST(BlockMask, AQueryThatSeesNothingGivesZero) {
@@ -122,9 +125,11 @@ TEST(BlockMask, Errors) {
   Tensors fits({.queries = 10, .keys = 20});
   Tensor<std::int32_t, 4> map({1, 1, 1, 1});
   map(0, 0, 0, 0) = 3;
-  const BlockMask wrong{.query_block = 16, .key_block = 64, .blocks = map, .bits = Tensor<std::uint64_t, 3>({2, 16, 1})};
+  const BlockMask wrong{
+      .query_block = 16, .key_block = 64, .blocks = map, .bits = Tensor<std::uint64_t, 3>({2, 16, 1})};
   EXPECT_ERROR(fits.forward({.block_mask = wrong}), "block_mask: 3", "below 2");
-  const BlockMask narrow{.query_block = 16, .key_block = 65, .blocks = map, .bits = Tensor<std::uint64_t, 3>({4, 16, 1})};
+  const BlockMask narrow{
+      .query_block = 16, .key_block = 65, .blocks = map, .bits = Tensor<std::uint64_t, 3>({4, 16, 1})};
   EXPECT_ERROR(fits.forward({.block_mask = narrow}), "block_mask: ", "[4, 16, 1]", "[4, 16, 2]");
 }
 

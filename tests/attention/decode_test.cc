@@ -124,8 +124,7 @@ TEST(Decode, EqualsTheKernelForManyQueries) {
     const AttentionOptions options{.causal = true};
     t.forward(options);  // with weights
     Tensors alone = t;
-    attention_forward(alone.q.view(), alone.k.view(), alone.v.view(), {alone.out.view(), alone.lse.view()},
-                      options);
+    attention_forward(alone.q.view(), alone.k.view(), alone.v.view(), {alone.out.view(), alone.lse.view()}, options);
     expect_near(alone.out, t.out, 1e-6f);
     expect_near(alone.lse, t.lse, 2e-6f);
   }

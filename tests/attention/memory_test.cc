@@ -27,7 +27,8 @@ TEST(Memory, ForwardAndBackwardOf32768TokensStayWithinAGibibyte) {
   for (Tensor<float, 4>* x : {&q, &k, &v, &grad_out}) Philox(seed++).fill_uniform({x->data(), 1 << 20}, -1.0f, 1.0f);
   const AttentionOptions options{.causal = true, .window = 256};
   attention_forward(q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view()}, options);
-  attention_backward(q.view(), k.view(), v.view(), {.out = out.view(), .softmax = softmax.view(), .grad_out = grad_out.view()},
+  attention_backward(q.view(), k.view(), v.view(),
+                     {.out = out.view(), .softmax = softmax.view(), .grad_out = grad_out.view()},
                      {.q = grad_q.view(), .k = grad_k.view(), .v = grad_v.view()}, options);
   EXPECT_GT(peak_mebibytes(), 512);  // or it was not measured
   EXPECT_LE(peak_mebibytes(), 1024);

@@ -53,11 +53,12 @@ void expect_backward_is_derivative(const Case& c) {
   expect_is_derivative("v", p, given, p.v.values, gradients.v.values);
   if (p.mask) expect_is_derivative("mask", p, given, p.mask->values, gradients.mask->values);
   if (p.key_bias) expect_is_derivative("key_bias", p, given, p.key_bias->values, gradients.key_bias->values);
-  if (p.query_scale) expect_is_derivative("query_scale", p, given, p.query_scale->values, gradients.query_scale->values);
+  if (p.query_scale)
+    expect_is_derivative("query_scale", p, given, p.query_scale->values, gradients.query_scale->values);
   if (p.relative_bias)
     expect_is_derivative("relative_bias", p, given, p.relative_bias->values, gradients.relative_bias->values);
-  for (auto [name, table, by_table] : {std::tuple{"q_rotary", &p.q_rotary, &gradients.q_rotary},
-                                       {"k_rotary", &p.k_rotary, &gradients.k_rotary}}) {
+  for (auto [name, table, by_table] :
+       {std::tuple{"q_rotary", &p.q_rotary, &gradients.q_rotary}, {"k_rotary", &p.k_rotary, &gradients.k_rotary}}) {
     if (!*table) continue;
     expect_is_derivative(name, p, given, (*table)->cos.values, (*by_table)->cos.values);
     expect_is_derivative(name, p, given, (*table)->sin.values, (*by_table)->sin.values);

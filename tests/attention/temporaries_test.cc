@@ -82,11 +82,8 @@ TEST(Temporaries, BiasesMasksAndListsOfOptionsAreOwned) {
   const Tensor<float, 3> kept_key_bias = key_bias();
   const Tensor<float, 1> kept_sinks = sinks();
   const std::vector<std::int64_t> kept_lengths = lengths();
-  const AttentionOptions options{.key_lengths = lengths(),
-                                 .mask = mask(),
-                                 .key_bias = key_bias(),
-                                 .relative_bias = bias(),
-                                 .sinks = sinks()};
+  const AttentionOptions options{
+      .key_lengths = lengths(), .mask = mask(), .key_bias = key_bias(), .relative_bias = bias(), .sinks = sinks()};
   expect_same(options, {.key_lengths = kept_lengths,
                         .mask = kept_mask,
                         .key_bias = kept_key_bias,

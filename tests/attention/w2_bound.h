@@ -44,13 +44,15 @@ struct Centred {
   // How far the kernel may be off in a score.
   double score_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
                      std::int64_t j) const {
-    const double factor = w.means.query_scale ? (*w.means.query_scale)(b, h, i) : 1.0, n = static_cast<double>(q.shape[3]);
+    const double factor = w.means.query_scale ? (*w.means.query_scale)(b, h, i) : 1.0,
+                 n = static_cast<double>(q.shape[3]);
     const double t = std::fabs(w.means.scale * factor) / (std::fabs(w.tau) + kTauEps);
     const std::int64_t g = w.means.group(h);
     const double sum = norm(q.row(b, h, i), q.shape[3]) + norm(k.row(b, g, j), q.shape[3]);
-    const double sigmas = norm(of_q.sigma.row(b, h, i), w.means.width()) + norm(of_k.sigma.row(b, g, j), w.means.width());
-    return 0x1p-24 * ((std::sqrt(3 * n) + 8) * t * sum * sum + 8 * t * sigmas * sigmas +
-                      5 * biases(w.means, b, h, i, j));
+    const double sigmas =
+        norm(of_q.sigma.row(b, h, i), w.means.width()) + norm(of_k.sigma.row(b, g, j), w.means.width());
+    return 0x1p-24 *
+           ((std::sqrt(3 * n) + 8) * t * sum * sum + 8 * t * sigmas * sigmas + 5 * biases(w.means, b, h, i, j));
   }
 
  private:

@@ -17,7 +17,7 @@ inline W2Case random_w2_case(std::uint32_t seed, std::int64_t most_work) {
   static_cast<Case&>(c) = random_case(seed, most_work);
   c.tau = draw.pick({1.0, 8.0, 64.0, -20.0, 0.3});
   c.dropout = 0;
-  c.width = std::min<std::int64_t>(c.width, c.softcap > 0 || c.sinks || c.query_scale ? 255 : 256);
+  c.width = std::min<std::int64_t>(c.width, c.softcap > 0 || c.sinks || c.query_scale || c.key_bias ? 255 : 256);
   c.value_width = std::min<std::int64_t>(c.value_width, 256);
   for (RotaryCase* rotary : {&c.q_rotary, &c.k_rotary}) rotary->pairs = std::min(rotary->pairs, c.width / 2);
   return c;
@@ -68,8 +68,7 @@ struct W2Outputs {
   }
   bool same_bits(const W2Outputs& other) const {
     return mu.same_bits(other.mu) && log_sigma.same_bits(other.log_sigma) && lse.same_bits(other.lse) &&
-           softmax.same_bits(other.softmax) &&
-           weights.same_bits(other.weights);
+           softmax.same_bits(other.softmax) && weights.same_bits(other.weights);
   }
 };
 

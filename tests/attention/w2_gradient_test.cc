@@ -57,14 +57,13 @@ struct W2GradientMemory {
     if (c.k_rotary.pairs > 0) gradients.k_rotary = {cos_k.view, sin_k.view};
     w2_attention_backward(inputs.q(), inputs.k(), inputs.v(), inputs.tau, input, gradients, inputs.options());
   }
-  static Shape<4> table_shape(const std::optional<RotaryView>& table) {
-    return table ? table->cos.shape : Shape<4>{};
-  }
+  static Shape<4> table_shape(const std::optional<RotaryView>& table) { return table ? table->cos.shape : Shape<4>{}; }
   bool same_bits(const W2GradientMemory& x) const {
     return q_mu.same_bits(x.q_mu) && q_log_sigma.same_bits(x.q_log_sigma) && k_mu.same_bits(x.k_mu) &&
            k_log_sigma.same_bits(x.k_log_sigma) && v_mu.same_bits(x.v_mu) && v_log_sigma.same_bits(x.v_log_sigma) &&
-           alibi_slopes.same_bits(x.alibi_slopes) && query_scale.same_bits(x.query_scale) && mask.same_bits(x.mask) && key_bias.same_bits(x.key_bias) && relative_bias.same_bits(x.relative_bias) &&
-           sinks.same_bits(x.sinks) && tau == x.tau;
+           alibi_slopes.same_bits(x.alibi_slopes) && query_scale.same_bits(x.query_scale) && mask.same_bits(x.mask) &&
+           key_bias.same_bits(x.key_bias) && relative_bias.same_bits(x.relative_bias) && sinks.same_bits(x.sinks) &&
+           tau == x.tau;
   }
 };
 

@@ -226,7 +226,7 @@ std::int64_t bias_column(const Problem<Real>& p, std::int64_t distance) {
 template <class Real>
 Real distance_bias(const Problem<Real>& p, std::int64_t h, std::int64_t distance) {
   if (p.relative_bias) return (*p.relative_bias)(h, bias_column(p, distance));
-  if (p.alibi_slopes) return -(*p.alibi_slopes)(h) * Real(static_cast<float>(std::abs(distance)));
+  if (p.alibi_slopes) return -(*p.alibi_slopes)(h)*Real(static_cast<float>(std::abs(distance)));
   return 0;
 }
 
@@ -244,9 +244,9 @@ inline bool sees(const BlockMask& mask, std::int64_t b, std::int64_t h, std::int
 template <class Real>
 bool is_masked(const Problem<Real>& p, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t key,
                std::int64_t distance) {
-  return (p.visible && !(*p.visible)(b, h, i, key)) || (p.block_mask && !sees(*p.block_mask, b, h, i, key)) || (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
-         (p.key_bias && (*p.key_bias)(b, bias_head(p, h), key) == kMasked) ||
-         distance_bias(p, h, distance) == kMasked;
+  return (p.visible && !(*p.visible)(b, h, i, key)) || (p.block_mask && !sees(*p.block_mask, b, h, i, key)) ||
+         (p.mask && (*p.mask)(b, h, i, key) == kMasked) ||
+         (p.key_bias && (*p.key_bias)(b, bias_head(p, h), key) == kMasked) || distance_bias(p, h, distance) == kMasked;
 }
 
 // scale, softcap, biases, mask: in this order. q and k are rotated already.

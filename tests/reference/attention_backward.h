@@ -103,9 +103,17 @@ Gradients<Real> backward(const Problem<Real>& p, const Given<Real>& given) {
   Array<Real, 4> q = p.q, k = p.k;
   rotate(q, p.q_rotary, false);
   rotate(k, p.k_rotary, false);
-  Gradients<Real> gradients{Array<Real, 4>(p.q.shape), Array<Real, 4>(p.k.shape), Array<Real, 4>(p.v.shape),
-                            zeros_like(p.mask),        zeros_like(p.key_bias),    zeros_like(p.query_scale), zeros_like(p.relative_bias),
-                            zeros_like(p.alibi_slopes), zeros_like(p.sinks), {}, {}};
+  Gradients<Real> gradients{Array<Real, 4>(p.q.shape),
+                            Array<Real, 4>(p.k.shape),
+                            Array<Real, 4>(p.v.shape),
+                            zeros_like(p.mask),
+                            zeros_like(p.key_bias),
+                            zeros_like(p.query_scale),
+                            zeros_like(p.relative_bias),
+                            zeros_like(p.alibi_slopes),
+                            zeros_like(p.sinks),
+                            {},
+                            {}};
   for (std::int64_t b = 0; b < p.batch(); b++)
     for (std::int64_t h = 0; h < p.heads(); h++)
       for (std::int64_t i = 0; i < p.queries(); i++) backward_row(p, q, k, given, b, h, i, gradients);

@@ -34,8 +34,8 @@ struct Gaussians {
 template <class Real, class T>
 W2Problem<Real> w2_problem(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
                            double tau, const AttentionOptions& options) {
-  W2Problem<Real> w{problem<Real, T>(q.mu, k.mu, v.mu, options), read<Real>(q.log_sigma),
-                    read<Real>(k.log_sigma), read<Real>(v.log_sigma), static_cast<Real>(tau)};
+  W2Problem<Real> w{problem<Real, T>(q.mu, k.mu, v.mu, options), read<Real>(q.log_sigma), read<Real>(k.log_sigma),
+                    read<Real>(v.log_sigma), static_cast<Real>(tau)};
   w.means.scale = static_cast<Real>(options.scale.value_or(1.0));
   return w;
 }

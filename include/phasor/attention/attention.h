@@ -53,7 +53,7 @@ struct MaskInput {
 // Everything is optional. Tensors, tables and lists borrow what has a name and own what has none (core/input.h); a
 // tensor without data is absent.
 struct AttentionOptions {
-  std::optional<double> scale{};         // 1/sqrt(D) when not given
+  std::optional<double> scale{};        // 1/sqrt(D) when not given
   TensorInput<float, 3> query_scale{};  // [B or 1, H or 1, T]: one more factor of q_i . k_j, for each query
 
   // Positions of queries: query i of sequence b is at p = query_offsets[b] + i. One number for all sequences, one for
@@ -69,10 +69,10 @@ struct AttentionOptions {
   SpanInput<std::int64_t> query_starts{}, key_starts{};
 
   MaskInput mask{};
-  std::optional<BlockMask> block_mask{};            // skips blocks of pairs that it hides
-  TensorInput<float, 3> key_bias{};                 // [B or 1, H or G or 1, S], added to the score
-  std::optional<RelativeBiasView> relative_bias{};  // [H, span] by distance j - p, added: T5, learned relative
-  SpanInput<float> alibi_slopes{};                  // [H]: adds -slope |j - p|; alibi_slopes(H) are ALiBi's own
+  std::optional<BlockMask> block_mask{};             // skips blocks of pairs that it hides
+  TensorInput<float, 3> key_bias{};                  // [B or 1, H or G or 1, S], added to the score
+  std::optional<RelativeBiasView> relative_bias{};   // [H, span] by distance j - p, added: T5, learned relative
+  SpanInput<float> alibi_slopes{};                   // [H]: adds -slope |j - p|; alibi_slopes(H) are ALiBi's own
   std::optional<RotaryView> q_rotary{}, k_rotary{};  // rows are tokens: row i rotates q_i, row j rotates k_j
   double softcap = 0.0;                              // c > 0: scores become c tanh(score / c)
   SpanInput<float> sinks{};                          // [H]: one more score in each softmax, with value 0
@@ -115,12 +115,12 @@ template <Element T>
 struct AttentionGradients {
   TensorView<T, 4> q{}, k{}, v{};
   RotaryGradient q_rotary{}, k_rotary{};  // shaped as the tables, [B or 1, H or 1, T, R/2]
-  TensorView<float, 3> query_scale{};    // shaped as options.query_scale
-  TensorView<float, 4> mask{};           // shaped as options.mask, of float: summed over its broadcast dimensions
-  TensorView<float, 3> key_bias{};       // shaped as options.key_bias
-  TensorView<float, 2> relative_bias{};  // [H, span]
-  TensorView<float, 1> alibi_slopes{};   // [H]
-  TensorView<float, 1> sinks{};          // [H]
+  TensorView<float, 3> query_scale{};     // shaped as options.query_scale
+  TensorView<float, 4> mask{};            // shaped as options.mask, of float: summed over its broadcast dimensions
+  TensorView<float, 3> key_bias{};        // shaped as options.key_bias
+  TensorView<float, 2> relative_bias{};   // [H, span]
+  TensorView<float, 1> alibi_slopes{};    // [H]
+  TensorView<float, 1> sinks{};           // [H]
 };
 
 namespace detail {

@@ -1,6 +1,6 @@
-// A mask in two levels: a map of blocks of queries and keys that are empty, full or partial, and the bits of the partial
-// ones. Attention skips empty blocks, so its time follows the number of visible pairs: documents packed into one
-// sequence, sliding windows, prefixes, trees.
+// A mask in two levels: a map of blocks of queries and keys that are empty, full or partial, and the bits of the
+// partial ones. Attention skips empty blocks, so its time follows the number of visible pairs: documents packed into
+// one sequence, sliding windows, prefixes, trees.
 #pragma once
 
 #include <cstdint>

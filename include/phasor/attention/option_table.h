@@ -72,8 +72,7 @@ constexpr OptionRow<Member, Gradient> option_row(const char* name, const char* g
 // In the order of AttentionOptions. Arrays are right-aligned with their shapes: leading dimensions may be left out.
 inline constexpr std::tuple kOptionTable{
     PHASOR_OPTION(scale, "", "what q.k is multiplied by; when not given, 1/sqrt(D), in w2_attention 1"),
-    PHASOR_LEARNED_OPTION(query_scale, "[B or 1, H or 1, T]",
-                          "one more factor of the scores of a query, before softcap"),
+    PHASOR_LEARNED_OPTION(query_scale, "[B or 1, H or 1, T]", "one more factor of q_i.k_j, for each query"),
     PHASOR_OPTION(
         query_offsets, "[1] or [B]",
         "query i of sequence b is at p = query_offsets[b] + i; S - T when not given: the last query is at the "
@@ -90,14 +89,14 @@ inline constexpr std::tuple kOptionTable{
     PHASOR_OPTION(key_starts, "[n + 1]", "the same for keys; query_starts when not given"),
     PHASOR_LEARNED_OPTION(mask, "[B or 1, H or 1, T or 1, S or 1]",
                           "bool: true where the query may see the key; float32: added to the score"),
-    PHASOR_OPTION(block_mask, "", "who sees whom, by blocks of queries and keys; blocks that it hides take no time"),
+    PHASOR_OPTION(block_mask, "", "skips blocks of queries and keys that it hides; made by make_block_mask"),
     PHASOR_LEARNED_OPTION(key_bias, "[B or 1, H or G or 1, S]", "added to the scores of a key"),
     PHASOR_LEARNED_OPTION(relative_bias, "[H, span]",
                           "added by distance j - p (T5, learned relative); a table alone, [H, 2 n + 1], is for the "
                           "distances -n .. n"),
     PHASOR_LEARNED_OPTION(alibi_slopes, "[H]", "adds -slope |j - p|; not beside relative_bias"),
-    PHASOR_LEARNED_OPTION(q_rotary, "[T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]", "row i rotates q_i"),
-    PHASOR_LEARNED_OPTION(k_rotary, "[S, R/2], [B, S, R/2] or [B or 1, G or 1, S, R/2]",
+    PHASOR_LEARNED_OPTION(q_rotary, "[T, R/2], [B or 1, T, R/2] or [B or 1, H or 1, T, R/2]", "row i rotates q_i"),
+    PHASOR_LEARNED_OPTION(k_rotary, "[S, R/2], [B or 1, S, R/2] or [B or 1, G or 1, S, R/2]",
                           "row j rotates k_j; of the pairing of q_rotary"),
     PHASOR_OPTION(softcap, "", "c > 0: scaled scores become c tanh(score / c), before biases and masks"),
     PHASOR_LEARNED_OPTION(sinks, "[H]", "one more score in each softmax, with value 0"),

@@ -77,8 +77,8 @@ void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>
 
 }  // namespace detail
 
-// D and E are at most 256; with softcap, sinks or query_scale D is at most 255. tau is finite, eps at least 0, their sum above
-// 0. T, the element type of all streams, is that of q: float, bf16 or f16.
+// D and E are at most 256; with softcap, sinks, query_scale or key_bias D is at most 255. tau is finite, eps at least
+// 0, their sum above 0. T, the element type of all streams, is that of q: float, bf16 or f16.
 template <class U, Element T = std::remove_const_t<U>>
 void w2_attention_forward(const W2Streams<U>& q, const std::type_identity_t<W2Streams<const T>>& k,
                           const std::type_identity_t<W2Streams<const T>>& v, W2Temperature temperature,

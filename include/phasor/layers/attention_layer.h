@@ -42,7 +42,7 @@ class AttentionLayer {
     Tensor<float, 4> q, k, v;             // as projected, [B, T, H, D] and [B, S, G, D]
     Tensor<float, 4> normed_q, normed_k;  // with qk_norm
     RmsNorm::Saved q_norm, k_norm;
-    Tensor<float, 4> heads;  // results, [B, T, H, D]
+    Tensor<float, 4> heads;    // results, [B, T, H, D]
     Tensor<float, 4> softmax;  // [B, H, T, 2]
   };
 

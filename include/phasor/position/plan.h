@@ -66,7 +66,8 @@ struct RotaryView {
 
  private:
   static TensorInput<float, 4> for_all_heads(const TensorInput<float, 3>& x) {
-    return x.viewed_as<4>({x.data, {x.shape[0], 1, x.shape[1], x.shape[2]}, {x.strides[0], 0, x.strides[1], x.strides[2]}});
+    return x.viewed_as<4>(
+        {x.data, {x.shape[0], 1, x.shape[1], x.shape[2]}, {x.strides[0], 0, x.strides[1], x.strides[2]}});
   }
 };
 

@@ -11,7 +11,7 @@ heads, G key heads, T queries, S keys, D channels of a head, E those of values, 
 
 from phasor._attention import AttentionGradients, attention, attention_backward
 from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, encodings, sinusoidal, t5_bias
-from phasor._block_mask import BlockMask
+from phasor._block_mask import BlockMask, make_block_mask
 from phasor._kv_cache import KVCache
 from phasor._merge import MergeGradients, merge_attention, merge_attention_backward
 from phasor._phasor import __version__
@@ -45,6 +45,7 @@ __all__ = [
     "attention_backward",
     "convert_pairing",
     "encodings",
+    "make_block_mask",
     "merge_attention",
     "merge_attention_backward",
     "ntk_aware_rope",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 from phasor import _phasor
 from phasor._arrays import Kind, check_tensors, kind_of, shape_of
 from phasor._errors import with_function_name
-from phasor._options import AttentionOptions, check_options, finished_gradients, gradient_memory, with_options
+from phasor._options import AttentionOptions, check_options, gradient_memory, with_options
 from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ ArrayT = TypeVar("ArrayT")
 
 
 class AttentionGradients(NamedTuple):
-    """Gradients of a loss, each shaped as what it belongs to; None for options that were not given, and for rotations
-    without rotary_gradients. Those of a rotation are a RotaryTable: its cos and sin are the gradients of cos and sin."""
+    """Gradients of a loss, each shaped as what it belongs to; None for options that were not given."""
 
     q: Any
     k: Any
@@ -112,22 +111,22 @@ def attention_backward(
     q, k, v: as given to attention; out, softmax: what it returned with return_softmax=True.
     grad_out: [B, H, T, E], the gradient of the loss by out, of the type of q.
     grad_lse: [B, H, T], that by lse, if the loss depends on it.
-    rotary_gradients: whether to compute those of cos and sin of q_rotary and k_rotary, which takes a copy of q and k.
+    rotary_gradients: whether those of q_rotary and k_rotary are computed too, which takes memory for rotated q and k.
     options: those of the forward call, all of them: attention(q, k, v, **options, return_softmax=True).
 
     With P the weights before dropout, M the dropout's factors and dP = (grad_out . v) M, scores have the gradient
     dS = P (dP - sum_j P dP + grad_lse), and grad_v = sum over queries of P M grad_out, grad_q = scale sum_j dS k_j,
     grad_k = scale sum_i dS q_i, rotated back where rotated.
 
-    Returns AttentionGradients: q, k, v, and those of query_scale, mask (when it is float32), key_bias, relative_bias (of
-    its table), alibi_slopes and sinks where given, and of q_rotary and k_rotary where asked for, each of the shape of
-    what it belongs to. Nothing else is copied.
+    Returns AttentionGradients: q, k, v, and those of query_scale, mask (when it is float32), key_bias, relative_bias (of its
+    table), alibi_slopes and sinks where given, each of the shape of what it belongs to; q_rotary and k_rotary are
+    RotaryTables of the gradients of cos and sin. Nothing is copied.
     """
     call = Call({"q": q, "k": k, "v": v}, options)
     check_tensors({"out": out, "softmax": softmax, "grad_out": grad_out, "grad_lse": grad_lse})
     gradients, others = call.empty_gradients(options, rotary_gradients)
     _phasor.attention_backward(q, k, v, out, softmax, grad_out, grad_lse, *gradients, option_gradients=others, **options)
-    return AttentionGradients(*map(call.kind.finish, gradients), **finished_gradients(call.kind, others, options))
+    return AttentionGradients(*map(call.kind.finish, gradients), **finished(call.kind, others))
 
 
 class Call:
@@ -149,12 +148,10 @@ class Call:
         """lse, softmax and weights, or None."""
         return empty_on_request(self.kind, self.rows, self.keys, lse, softmax, weights)
 
-    def empty_gradients(
-        self, options: Mapping[str, Any], rotary_gradients: bool
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """Of the inputs, and of the options by name."""
-        inputs = [self.kind.empty(x.shape, x) for x in self._inputs.values()]
-        return inputs, gradient_memory(self.kind, options, rotary_gradients)
+    def empty_gradients(self, options: Mapping[str, Any], of_tables: bool) -> tuple[list[Any], dict[str, Any]]:
+        """Of the inputs, and of the options by name. of_tables: also of rotary ones."""
+        gradients = [self.kind.empty(x.shape, x) for x in self._inputs.values()]
+        return gradients, gradient_memory(self.kind, options, of_tables)
 
 
 def empty_on_request(
@@ -175,4 +172,10 @@ def results(kind: Kind, *arrays: Any) -> Any:
 
 
 def finished(kind: Kind, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: kind.finish(array) for name, array in arrays.items()}
+    result = {}
+    for name, x in arrays.items():
+        if isinstance(x, RotaryTable):
+            result[name] = RotaryTable(kind.finish(x.cos), kind.finish(x.sin), x.pairing)
+        else:
+            result[name] = kind.finish(x)
+    return result

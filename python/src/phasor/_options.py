@@ -48,7 +48,7 @@ class AttentionOptions(TypedDict, total=False):
     query_starts: Any
     key_starts: Any
     mask: Any
-    block_mask: BlockMask | Any | None
+    block_mask: BlockMask | None
     key_bias: Any
     relative_bias: Any
     alibi_slopes: Any
@@ -93,37 +93,29 @@ def check_options(options: Mapping[str, Any]) -> None:
     """TypeError or ValueError for a torch tensor among the options that is more than its memory."""
     if options and "torch" in sys.modules:
         for name, value in options.items():
-            if isinstance(value, (RotaryTable, BlockMask)):
-                for part in vars(value).values():
-                    check_tensors({name: part})
+            if isinstance(value, RotaryTable):
+                check_tensors({name: value.cos})
+                check_tensors({name: value.sin})
+            elif isinstance(value, BlockMask):
+                check_tensors({name: value.blocks})
+                check_tensors({name: value.bits})
             else:
                 check_tensors({name: value[0] if isinstance(value, tuple) and value else value})
 
 
-def gradient_memory(kind: Kind, options: Mapping[str, Any], rotary_gradients: bool) -> dict[str, Any]:
-    """Memory for the gradient of each option that is given and has one, of the option's shape."""
+def gradient_memory(kind: Kind, options: Mapping[str, Any], of_tables: bool) -> dict[str, Any]:
+    """Memory for the gradient of each option that is given and has one, of the option's shape. of_tables: also rotary ones."""
     memory: dict[str, Any] = {}
     for name in LEARNED:
         value = options.get(name)
-        if value is None or is_boolean(value):
-            continue
-        if name.endswith("_rotary"):
-            if rotary_gradients and isinstance(value, RotaryTable):
-                memory[name] = kind.empty_float32(_shape(value.cos)), kind.empty_float32(_shape(value.sin))
-            continue
-        table = value[0] if isinstance(value, tuple) and name == "relative_bias" and value else value
-        memory[name] = kind.empty_float32(np.shape(table) if isinstance(table, (list, tuple)) else _shape(table))
+        if isinstance(value, RotaryTable):
+            if of_tables:
+                cos, sin = (kind.empty_float32(_shape(x)) for x in (value.cos, value.sin))
+                memory[name] = RotaryTable(cos, sin, value.pairing)
+        elif value is not None and not is_boolean(value):
+            table = value[0] if isinstance(value, tuple) and name == "relative_bias" and value else value
+            memory[name] = kind.empty_float32(np.shape(table) if isinstance(table, (list, tuple)) else _shape(table))
     return memory
-
-
-def finished_gradients(kind: Kind, memory: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """What gradient_memory made, filled, as the caller gets it: those of a rotation as a RotaryTable."""
-    return {
-        name: RotaryTable(kind.finish(gradient[0]), kind.finish(gradient[1]), options[name].pairing)
-        if isinstance(gradient, tuple)
-        else kind.finish(gradient)
-        for name, gradient in memory.items()
-    }
 
 
 def _shape(array: Any) -> Any:

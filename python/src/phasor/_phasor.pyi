@@ -29,6 +29,7 @@ def set_simd_target(name: str) -> None: ...
 # The table of options: name, type, shape, default, whether it has a gradient, documentation. Options are given by these
 # names; arrays are right-aligned with the shapes.
 def attention_options() -> list[tuple[str, str, str, Any, bool, str]]: ...
+def make_block_mask(visible: Array, query_block: int = 128, key_block: int = 128) -> tuple[Any, Any]: ...
 def attention_forward(
     q: Array,
     k: Array,
@@ -40,7 +41,7 @@ def attention_forward(
     **options: Unpack[AttentionOptions],
 ) -> None: ...
 
-# option_gradients: memory for the gradients of options, by the names of these; of a rotation (cos, sin), each or None.
+# option_gradients: memory for the gradients of options, by the names of these.
 def attention_backward(
     q: Array,
     k: Array,
@@ -53,7 +54,7 @@ def attention_backward(
     grad_k: Array,
     grad_v: Array,
     *,
-    option_gradients: dict[str, Array | tuple[Array | None, Array | None]],
+    option_gradients: dict[str, Array],
     **options: Unpack[AttentionOptions],
 ) -> None: ...
 
@@ -97,7 +98,7 @@ def w2_attention_backward(
     grad_k_log_sigma: Array,
     grad_v_log_sigma: Array,
     *,
-    option_gradients: dict[str, Array | tuple[Array | None, Array | None]],
+    option_gradients: dict[str, Array],
     tau: float = 1.0,
     eps: float = 1e-6,
     **options: Unpack[AttentionOptions],
@@ -119,9 +120,6 @@ def merge_attention_backward(
     result_out2: Array,
     result_lse2: Array,
 ) -> None: ...
-
-# blocks and bits of a BlockMask, from bool [B, H, T, S].
-def make_block_mask(visible: Array, query_block: int, key_block: int) -> tuple[Any, Any]: ...
 def apply_rotary(x: Array, table: RotaryTable, out: Array, *, transpose: bool = False) -> None: ...
 def sinusoidal(length: int, dim: int, theta: float = 10000.0) -> np.ndarray[Any, np.dtype[np.float32]]: ...
 def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float32]]: ...

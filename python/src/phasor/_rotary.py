@@ -23,8 +23,8 @@ ArrayT = TypeVar("ArrayT")
 class RotaryTable:
     """Cosines and sines of every token and pair, and which channels form a pair.
 
-    cos, sin: [T, R/2], or [B, T, R/2] where sequences have positions of their own, or [B or 1, H or 1, T, R/2] where
-        heads have; float32. The attention factor of YaRN and LongRoPE is already multiplied in.
+    cos, sin: [T, R/2], or [B, T, R/2] where sequences have positions of their own, or [B or 1, H, T, R/2] where heads have
+        angles of their own; float32. The attention factor of YaRN and LongRoPE is already multiplied in.
     pairing: "half" pairs channel i with i + R/2, "adjacent" 2i with 2i + 1.
     """
 
@@ -35,16 +35,13 @@ class RotaryTable:
 
 @with_function_name
 def rotary_table(cos: Any, sin: Any, *, pairing: Pairing) -> RotaryTable:
-    """A RotaryTable from given arrays cos and sin, which are not copied: float32 [T, R/2], [B, T, R/2] or
-    [B or 1, H or 1, T, R/2]."""
+    """A RotaryTable from given arrays cos and sin, float32 [T, R/2], [B, T, R/2] or [B, H, T, R/2], which are not copied."""
     for name, array in (("cos", cos), ("sin", sin)):
         kind_of(array, name)
         if not str(array.dtype).endswith("float32"):
             raise TypeError(f"{name}: {array.dtype}, expected float32")
         if len(array.shape) not in (2, 3, 4):
-            raise ValueError(
-                f"{name}: shape {list(array.shape)}, expected [T, R/2], [B, T, R/2] or [B or 1, H or 1, T, R/2]"
-            )
+            raise ValueError(f"{name}: shape {list(array.shape)}, expected [T, R/2], [B, T, R/2] or [B, H, T, R/2]")
     if tuple(cos.shape) != tuple(sin.shape):
         raise ValueError(f"sin: shape {list(sin.shape)}, expected {list(cos.shape)} as cos has")
     _check_pairing(pairing)
@@ -263,7 +260,7 @@ def apply_rotary(x: ArrayT, table: RotaryTable, *, transpose: bool = False, out:
     """Turns the channel pairs of x: (a, b) -> (a cos - b sin, a sin + b cos).
 
     x: [B, H, T, D], float32, float16 or bfloat16, any outer strides. Its first R channels are rotated, the others copied.
-    table: of at least T tokens, for B sequences or one, H heads or one.
+    table: of at least T tokens, for B sequences or one.
     transpose: the same with the sine negated: the gradient, and the inverse where the attention factor is 1.
     out: an array like x for the result, also x itself (in place); a new one when None.
 

@@ -9,7 +9,7 @@ from phasor._arrays import check_tensors
 from phasor._attention import Call, finished, results
 from phasor._errors import with_function_name
 from phasor._numbers import real
-from phasor._options import AttentionOptions, finished_gradients, with_options
+from phasor._options import AttentionOptions, with_options
 from phasor._rotary import RotaryTable
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class W2Gradients(NamedTuple):
-    """As AttentionGradients."""
+    """Gradients of a loss, each shaped as what it belongs to; None for options that were not given."""
 
     q_mu: Any
     k_mu: Any
@@ -66,7 +66,8 @@ def w2_attention(
         out_mu = softmax(scores) v_mu,   out_log_sigma = softmax(scores) v_log_sigma
 
     q_mu, q_log_sigma: [B, H, T, D]; k_mu, k_log_sigma: [B, G, S, D]; v_mu, v_log_sigma: [B, G, S, E]. As in attention, of
-        which the other options are. D and E are at most 256; with softcap, sinks or query_scale, D is at most 255.
+        which the other options are. D and E are at most 256; with softcap, sinks, query_scale or key_bias, D is at most
+        255.
     tau: the temperature, a finite number.
     scale: multiplies scores before they are capped; None is 1.
 
@@ -108,9 +109,7 @@ def w2_attention_backward(
     The first six, tau, eps and the options: as given to w2_attention; out_mu, out_log_sigma, softmax: what it returned with
     return_softmax=True; then the gradients of the loss by out_mu and out_log_sigma (and lse), of the types they have.
 
-    rotary_gradients: as in attention_backward.
-
-    Returns W2Gradients: the six streams, tau (a number), and the options as attention_backward gives them. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
+    Returns W2Gradients: the six streams, tau (a number), and those of the options as attention_backward does. log_sigma is the log of the variance, so grad_log_sigma = grad_sigma * sigma / 2.
     """
     streams = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
     call = Call(dict(zip(_STREAMS, streams)), options)
@@ -132,4 +131,4 @@ def w2_attention_backward(
         **options,
     )
     by_name = finished(call.kind, dict(zip(_STREAMS, gradients)))
-    return W2Gradients(**by_name, tau=grad_tau, **finished_gradients(call.kind, others, options))
+    return W2Gradients(**by_name, tau=grad_tau, **finished(call.kind, others))

@@ -47,10 +47,10 @@ struct BlockMaskOption {
         for (std::int64_t i = 0; i < blocks.shape[2]; i++)
           for (std::int64_t j = 0; j < blocks.shape[3]; j++) {
             const std::int32_t block = blocks(b, h, i, j);
-            PHASOR_CHECK(block == BlockMask::kEmpty || block == BlockMask::kFull ||
-                             (block >= 0 && block < mask.bits.shape[0]),
-                         function, "block_mask: ", block, " in the map, expected ", BlockMask::kEmpty, ", ",
-                         BlockMask::kFull, " or a number below ", mask.bits.shape[0], ", the partial blocks");
+            PHASOR_CHECK(
+                block == BlockMask::kEmpty || block == BlockMask::kFull || (block >= 0 && block < mask.bits.shape[0]),
+                function, "block_mask: ", block, " in the map, expected ", BlockMask::kEmpty, ", ", BlockMask::kFull,
+                " or a number below ", mask.bits.shape[0], ", the partial blocks");
           }
   }
 };
@@ -92,7 +92,9 @@ class BlockMaskTerm {
   int64_t KeysEnd(int64_t first, int64_t end) const {
     constexpr int64_t kWord = 64, kMost = static_cast<int64_t>(kMostKeys);
     const int64_t block = mask_->key_block;
-    const int64_t step = block % kWord == 0 ? kWord : block <= kMost ? kMost / block * block : kKeys;
+    const int64_t step = block % kWord == 0 ? kWord
+                         : block <= kMost   ? kMost / block * block
+                                            : static_cast<int64_t>(kKeys);
     const int64_t key = sequence_.first_key + first;
     return std::min(end, (key / step + 1) * step - sequence_.first_key);
   }

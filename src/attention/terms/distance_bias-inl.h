@@ -33,9 +33,7 @@ class BiasByDistance {
     return bounded_bias(table_[column(distance)]);
   }
   // The column of the table that a distance reads.
-  std::int64_t column(std::int64_t distance) const {
-    return std::clamp<std::int64_t>(distance - first_, 0, span_ - 1);
-  }
+  std::int64_t column(std::int64_t distance) const { return std::clamp<std::int64_t>(distance - first_, 0, span_ - 1); }
   bool has_table() const { return table_ != nullptr; }
 
  private:
@@ -53,8 +51,9 @@ struct DistanceBiasOption {
     const AttentionOptions& o = call.options;
     if (!o.alibi_slopes.empty()) {
       PHASOR_CHECK(!o.relative_bias, function, "alibi_slopes: given beside relative_bias, expected one of them");
-      PHASOR_CHECK(static_cast<std::int64_t>(o.alibi_slopes.size()) == call.heads, function, "alibi_slopes: ",
-                   o.alibi_slopes.size(), " numbers, expected ", call.heads, ", one for each head of q");
+      PHASOR_CHECK(static_cast<std::int64_t>(o.alibi_slopes.size()) == call.heads, function,
+                   "alibi_slopes: ", o.alibi_slopes.size(), " numbers, expected ", call.heads,
+                   ", one for each head of q");
     }
     if (!o.relative_bias) return;
     const auto& table = o.relative_bias->table;
@@ -74,16 +73,14 @@ struct DistanceBiasOption {
                              List<Extent>& outputs) {
     const AttentionOptions& o = call.options;
     if (output.relative_bias.data) {
-      PHASOR_CHECK(o.relative_bias, function,
-                   "grad_relative_bias: given without relative_bias, expected both");
+      PHASOR_CHECK(o.relative_bias, function, "grad_relative_bias: given without relative_bias, expected both");
       check_shape(function, "grad_relative_bias", output.relative_bias.shape, o.relative_bias->table.shape,
                   "the shape of relative_bias");
       check_distinct(function, "grad_relative_bias", output.relative_bias.shape, output.relative_bias.strides);
       outputs.push_back(extent("grad_relative_bias", output.relative_bias));
     }
     if (output.alibi_slopes.data) {
-      PHASOR_CHECK(!o.alibi_slopes.empty(), function,
-                   "grad_alibi_slopes: given without alibi_slopes, expected both");
+      PHASOR_CHECK(!o.alibi_slopes.empty(), function, "grad_alibi_slopes: given without alibi_slopes, expected both");
       check_shape(function, "grad_alibi_slopes", output.alibi_slopes.shape, {call.heads}, "[H]");
       check_distinct(function, "grad_alibi_slopes", output.alibi_slopes.shape, output.alibi_slopes.strides);
       outputs.push_back(extent("grad_alibi_slopes", output.alibi_slopes));
@@ -105,9 +102,8 @@ struct DistanceBiasSums {
   static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
     const TensorView<float, 2> gradient =
         output.relative_bias.data ? output.relative_bias : by_head(output.alibi_slopes);
-    add_by_head(call, tasks, gradient, [](const auto& task) -> const List<double>& {
-      return std::get<DistanceBiasSums>(task.sums).values;
-    });
+    add_by_head(call, tasks, gradient,
+                [](const auto& task) -> const List<double>& { return std::get<DistanceBiasSums>(task.sums).values; });
   }
 };
 
@@ -161,8 +157,8 @@ class DistanceBias {
     return panel.position - first_position_ + last_key_ - key;
   }
 
-  // Added to row i and vector v of a tile that begins with key `first` and vector `first_vector` of the panel, while its
-  // products are still in registers. Without a bias it reads zeros.
+  // Added to row i and vector v of a tile that begins with key `first` and vector `first_vector` of the panel, while
+  // its products are still in registers. Without a bias it reads zeros.
   class Rows {
    public:
     Rows(const DistanceBias& term, const QueryPanel& panel, int64_t first, size_t first_vector) {
@@ -170,9 +166,7 @@ class DistanceBias {
       data_ = term.biases_ + term.LagOf(panel, first) + static_cast<int64_t>(first_vector * kLanes);
       step_ = 1;
     }
-    HWY_INLINE FloatVec Bias(size_t i, size_t v) const {
-      return hn::LoadU(FloatTag(), data_ + v * kLanes - i * step_);
-    }
+    HWY_INLINE FloatVec Bias(size_t i, size_t v) const { return hn::LoadU(FloatTag(), data_ + v * kLanes - i * step_); }
     HWY_INLINE FloatVec operator()(size_t i, size_t v, FloatVec score) const {
       return MulAddOnce(FloatTag(), Bias(i, v), detail::kLog2E, score);
     }
@@ -262,8 +256,8 @@ class DistanceBiasGradient {
   // Rows of a tile side by side with a panel of zeros between them: diagonals can then be read as vectors.
   static constexpr size_t kSkewStride = 2 * kPanel;
 
-  // sums[lane - row] += skew[row][lane]. Each vector of sums is computed in registers from the rows that cross it, so no
-  // sum is stored and read again one float later.
+  // sums[lane - row] += skew[row][lane]. Each vector of sums is computed in registers from the rows that cross it, so
+  // no sum is stored and read again one float later.
   HWY_NOINLINE void AddDiagonals(size_t rows, float* HWY_RESTRICT sums) const {
     const FloatTag d;
     const auto n = static_cast<ptrdiff_t>(rows), lanes = static_cast<ptrdiff_t>(kLanes);

@@ -58,8 +58,7 @@ class Dropout {
       const auto first_lane = static_cast<size_t>(place.panel.first_query) + v * kLanes;
       const WordVec query = hn::Iota(dw, static_cast<uint32_t>(first_lane));
       for (uint64_t group = begin / 4; group * 4 < end; group++) {
-        const Words words =
-            PhiloxBlocks(call_.options.seed, stream, query, hn::Set(dw, static_cast<uint32_t>(group)));
+        const Words words = PhiloxBlocks(call_.options.seed, stream, query, hn::Set(dw, static_cast<uint32_t>(group)));
         const auto store = [&](uint64_t key, WordVec word) HWY_ATTR {
           if (key < begin || key >= end) return;
           const auto dropped = hn::RebindMask(d, hn::Lt(word, threshold));
@@ -78,11 +77,8 @@ class Dropout {
   void Apply(const TilePlace& place, float* HWY_RESTRICT tile) const {
     const FloatTag d;
     const float* HWY_RESTRICT factors = Factors(place);
-    for (size_t i = 0; i < place.rows; i++)
-      for (size_t v = 0; v < place.panel.vectors; v++) {
-        const size_t at = i * kPanel + v * kLanes;
-        hn::StoreU(hn::Mul(hn::LoadU(d, factors + at), hn::LoadU(d, tile + at)), d, tile + at);
-      }
+    for (size_t i = 0; i < place.rows * kPanel; i += kLanes)  // lanes without queries too: one loop is faster
+      hn::StoreU(hn::Mul(hn::LoadU(d, factors + i), hn::LoadU(d, tile + i)), d, tile + i);
   }
 
  private:

@@ -80,8 +80,7 @@ class Edges {
   void ApplyRow(const RowPlace& place, float* HWY_RESTRICT row) const {
     const auto count = static_cast<int64_t>(place.keys);
     const int64_t begin = std::clamp<int64_t>(call_.first_seen(place.position) - place.first_key, 0, count);
-    const int64_t end =
-        std::clamp<int64_t>(call_.end_seen(sequence_, place.position) - place.first_key, begin, count);
+    const int64_t end = std::clamp<int64_t>(call_.end_seen(sequence_, place.position) - place.first_key, begin, count);
     std::fill(row, row + begin, -detail::kInfinity);
     std::fill(row + end, row + (place.keys + kLanes - 1) / kLanes * kLanes, -detail::kInfinity);
   }

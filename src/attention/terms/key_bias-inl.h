@@ -142,13 +142,14 @@ class KeyBias {
     const FloatTag d;
     for (size_t i = 0; i < place.rows; i++) {
       if (bias_[place.first_key + static_cast<int64_t>(i)] != -detail::kInfinity) continue;
-      for (size_t v = 0; v < kVectors; v++) hn::StoreU(hn::Set(d, -detail::kInfinity), d, tile + i * kPanel + v * kLanes);
+      for (size_t v = 0; v < kVectors; v++)
+        hn::StoreU(hn::Set(d, -detail::kInfinity), d, tile + i * kPanel + v * kLanes);
     }
   }
 
   void ApplyRow(const RowPlace& place, float* HWY_RESTRICT row) const {
+    if (call_.key_bias.empty()) return;
     const float* bias = detail::KeyBiasOption::row(call_, sequence_, place.head);
-    if (!bias) return;
     HWY_ALIGN float padded[kDecodeKeys] = {};
     std::copy_n(bias + place.first_key, place.keys, padded);
     AddToRow(place.keys, padded, row);

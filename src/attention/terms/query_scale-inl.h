@@ -106,9 +106,7 @@ class QueryScale {
 
   // Of a row of q of the loaded head, or of any head.
   float At(int64_t query) const { return At(head_, query); }
-  float At(int64_t head, int64_t query) const {
-    return detail::QueryScaleOption::at(call_, sequence_, head, query);
-  }
+  float At(int64_t head, int64_t query) const { return detail::QueryScaleOption::at(call_, sequence_, head, query); }
 
   // panel [channels][kPanel] of the rows of q from `first` on.
   void ScalePanel(int64_t first, int64_t count, size_t channels, float* HWY_RESTRICT panel) const {

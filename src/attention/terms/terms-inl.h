@@ -33,8 +33,7 @@
 namespace phasor::detail {
 
 using TermOptions = std::tuple<QueryScaleOption, SoftcapOption, KeyBiasOption, DistanceBiasOption, MaskOption,
-                               BlockMaskOption, EdgesOption,
-                               SinkOption, DropoutOption>;
+                               BlockMaskOption, EdgesOption, SinkOption, DropoutOption>;
 using TermSums = std::tuple<QueryScaleSums, KeyBiasSums, DistanceBiasSums, SinkSums>;
 
 // Calls body(Option()) for each term.

@@ -36,9 +36,9 @@ def attention(
         score(i, j) = cap(scale * query_scale(i) * rotate(q_i) . rotate(k_j)) + key_bias(j) + bias(j - p_i) + mask(i, j)
 
     q: [B, H, T, D]; k: [B, G, S, D]; v: [B, G, S, E], float32, bfloat16 or float16, on the CPU. Gradients go to q, k, v,
-        and to query_scale, mask (a float one, summed over the dimensions it is broadcast in), key_bias, relative_bias,
-        alibi_slopes, sinks, and cos and sin of q_rotary and k_rotary where they require them; also from lse, not from
-        weights. block_mask may be torch's own (torch.nn.attention.flex_attention), see convert_block_mask.
+        and, where they require them, to query_scale, mask (a float one, summed over the dimensions it is broadcast in),
+        key_bias, relative_bias, alibi_slopes, sinks, and cos and sin of q_rotary and k_rotary; also from lse, not from
+        weights.
 
     Options; arrays are tensors, right-aligned with their shapes, so leading dimensions may be left out. A seed that is
     not given comes from torch's generator: each call drops others, and torch.manual_seed repeats them.

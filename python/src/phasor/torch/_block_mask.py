@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,29 +14,17 @@ from phasor.torch._inputs import check_memory
 _PAIRS_AT_ONCE = 2**22  # of a query and a key, that mask_mod is asked about
 
 
-class Blocks(NamedTuple):
-    """A BlockMask for the C++ functions, made in less time."""
-
-    blocks: torch.Tensor
-    bits: torch.Tensor
-    query_block: int
-    key_block: int
-
-
-def block_tensors(name: str, mask: Any) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:
-    """blocks, bits (int64, which torch can shift) and (query_block, key_block) of a mask of phasor or torch."""
+def block_tensors(name: str, mask: Any) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+    """blocks, bits, query_block and key_block of a mask of phasor or torch."""
     if isinstance(mask, flex.BlockMask):
         mask = convert_block_mask(mask)
     if not isinstance(mask, BlockMask):
         raise TypeError(f"{name}: {type(mask).__name__}, expected a BlockMask of phasor or torch")
-    blocks, bits = mask.blocks, mask.bits
-    if not isinstance(bits, torch.Tensor):
-        blocks, bits = torch.from_numpy(blocks), torch.from_numpy(bits.view(np.int64))
+    arrays = (mask.blocks, mask.bits)
+    blocks, bits = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in arrays)
     check_memory(name, blocks)
     check_memory(name, bits)
-    if bits.dtype is torch.uint64:
-        bits = bits.view(torch.int64)
-    return blocks, bits, (mask.query_block, mask.key_block)
+    return blocks, bits, mask.query_block, mask.key_block
 
 
 def convert_block_mask(mask: flex.BlockMask) -> BlockMask:
@@ -77,7 +65,7 @@ def _converted(mask: Any) -> BlockMask:
         words.append(_packed(visible[mixed]))
     blocks[tuple(places.T)] = kinds
     bits = torch.cat(words) if words else torch.empty((0, query_block, -(-key_block // 64)), dtype=torch.int64)
-    mask._phasor = BlockMask(query_block, key_block, blocks, bits)
+    mask._phasor = BlockMask(blocks, bits.view(torch.uint64), query_block, key_block)
     return mask._phasor
 
 
@@ -116,18 +104,3 @@ def _packed(visible: torch.Tensor) -> torch.Tensor:
     padded = np.zeros((*packed.shape[:-1], -(-packed.shape[-1] // 8) * 8), np.uint8)
     padded[..., : packed.shape[-1]] = packed
     return torch.from_numpy(padded.view("<u8").astype(np.int64))
-
-
-def dense(blocks: torch.Tensor, bits: torch.Tensor, sizes: tuple[int, int], tokens: tuple[int, int]) -> torch.Tensor:
-    """Who sees whom, bool [B or 1, H or 1, T, S]."""
-    rows, columns = (-(-count // size) for count, size in zip(tokens, sizes))
-    if tuple(blocks.shape[2:]) != (rows, columns):
-        raise ValueError(
-            f"block_mask: a map of shape {list(blocks.shape)}, expected [B or 1, H or 1, {rows}, {columns}] for "
-            f"{tokens[0]} queries and {tokens[1]} keys"
-        )
-    partial = (bits[..., None] >> torch.arange(64)) & 1
-    constant = torch.tensor([1, 0])[:, None, None].expand(2, *sizes)  # FULL, EMPTY
-    tiles = torch.cat((constant, partial.flatten(-2)[..., : sizes[1]])).bool()[blocks.long() + 2]
-    spread = tiles.transpose(3, 4).flatten(4, 5).flatten(2, 3)
-    return spread[:, :, : tokens[0], : tokens[1]]

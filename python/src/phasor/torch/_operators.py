@@ -11,15 +11,15 @@ from phasor import _phasor
 from phasor.torch._inputs import empty_float32, empty_like, empty_output, with_contiguous_rows
 from phasor.torch._library import Recorded, define, direct, first_only, records_gradient
 from phasor.torch._options import (
+    FLOATING,
     LEARNED,
-    LEARNED_ARGUMENTS,
     SCHEMA,
     Saved,
     Tensors,
     fake_gradients,
     gradient_memory,
     lowered,
-    only_wanted,
+    option_gradients,
 )
 
 
@@ -56,7 +56,7 @@ class Operators:
         self._backward = define(
             self._backward_name,
             f"({given}, {_tensors([*outs, 'softmax', *(f'grad_{out}' for out in outs)])}, Tensor? grad_lse, "
-            f"bool[] wanted, {SCHEMA}) -> ({_tensors([f'grad_{name}' for name in (*learned, *LEARNED_ARGUMENTS)])})",
+            f"bool[] wanted, {SCHEMA}) -> ({_tensors([f'grad_{name}' for name in (*learned, *LEARNED)])})",
             cpu=filled(self._differentiate),
             fake=self._backward_fake,
             autograd=filled(self.backward_autograd),
@@ -72,14 +72,16 @@ class Operators:
     def forward_autograd(self, *arguments: Any) -> Any:
         first = self._first + 3
         options = arguments[first:]
-        if records_gradient(self.name, *arguments[: self.inputs], *options[:LEARNED]):
+        if records_gradient(self.name, *arguments[: self.inputs], *options[:FLOATING]):
             asked = arguments[self.inputs : first]  # eps too, which has no gradient
-            return _Attention.call(self, asked, options, *arguments[: self.inputs], *options[:LEARNED])
+            learned = [option for option in options[: len(LEARNED)] if option is not None]
+            return _Attention.call(self, asked, options, *arguments[: self.inputs], *learned)
         return self.forward_now(*arguments)
 
     def backward_autograd(self, *arguments: Any) -> Any:
-        gradients = self._backward_now(*arguments)
-        return first_only(self.name, gradients, arguments) if torch.is_grad_enabled() else gradients
+        if torch.is_grad_enabled():
+            return first_only(self.name, filled(self._backward_now)(*arguments), arguments)
+        return self._backward_now(*arguments)
 
     def _temperature(self, arguments: Sequence[Any]) -> dict[str, float]:
         if not self.has_temperature:
@@ -121,13 +123,13 @@ class Operators:
         wanted, options = arguments[last + 1], arguments[last + 2 :]
         streams = arguments[: self.streams]
         gradients = [empty_like(x) for x in streams]
-        memory, by_option = gradient_memory(wanted, options)
+        memory = gradient_memory(wanted, options)
         grad_tau = getattr(_phasor, self._backward_name)(
             *map(with_contiguous_rows, streams),
             *outs,
             *map(with_contiguous_rows, grad_outs),
             *gradients,
-            option_gradients=by_option,
+            option_gradients=option_gradients(memory),
             **self._temperature(arguments),
             **lowered(options),
         )
@@ -157,7 +159,7 @@ def _tensors(names: Sequence[str]) -> str:
 
 
 class _Attention(Recorded):
-    """Inputs and learned options are arguments, since they get gradients; `options` has all options once more."""
+    """Inputs and learned options that are given are arguments, since they get gradients; `options` has all once more."""
 
     @classmethod
     def call(cls, operators: Operators, *inputs: Any) -> Any:
@@ -167,17 +169,18 @@ class _Attention(Recorded):
     @staticmethod
     def forward(
         ctx: Any, operators: Operators, asked: tuple[Any, ...], options: tuple[Any, ...], *tensors: torch.Tensor
-    ) -> Tensors:
+    ) -> tuple[torch.Tensor | None, ...]:
         inputs = tensors[: operators.inputs]
-        *eps, with_lse, _, with_weights = asked
+        *eps, with_lse, with_softmax, with_weights = asked
         results = operators.forward_now(*inputs, *eps, with_lse, True, with_weights, *options)
         *outs, lse, softmax, weights = results
         ctx.saved = Saved(ctx, (*inputs, *outs, softmax), options)
         ctx.operators, ctx.eps = operators, eps
-        unused = (None if with_lse else lse, softmax, weights)
-        ctx.mark_non_differentiable(*[x for x in unused if x is not None])
         ctx.set_materialize_grads(False)
-        return results  # type: ignore[no-any-return]
+        lse, softmax = lse if with_lse else None, softmax if with_softmax else None
+        if with_softmax or with_weights:
+            ctx.mark_non_differentiable(*[x for x in (softmax, weights) if x is not None])
+        return (*outs, lse, softmax, weights if with_weights else None)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -185,11 +188,14 @@ class _Attention(Recorded):
         tensors, options = ctx.saved.restore(ctx.saved_tensors)
         outs = tensors[first:-1]
         grad_outs = [torch.zeros_like(out) if grad is None else grad for out, grad in zip(outs, grads)]
-        wanted = ctx.needs_input_grad[-LEARNED:]
+        needed = iter(ctx.needs_input_grad[3 + first :])
+        wanted = [option is not None and next(needed) for option in options[: len(LEARNED)]]
         gradients = operators.backward_autograd(
             *tensors[:first], *ctx.eps, *tensors[first:], *grad_outs, grads[len(outs)], wanted, *options
         )
-        return (None, None, None, *gradients[:first], *only_wanted(gradients[first:], wanted))
+        learned = zip(options, wanted, gradients[first:])
+        of_options = [gradient if is_wanted else None for option, is_wanted, gradient in learned if option is not None]
+        return (None, None, None, *gradients[:first], *of_options)
 
 
 ATTENTION = Operators("attention", ("q", "k", "v"), ("out",), has_temperature=False)

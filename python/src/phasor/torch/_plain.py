@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from phasor._rotary import Pairing
-from phasor.torch import _block_mask
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -22,7 +21,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Any) -
     _check_shapes(q, k, v, "q", "k", "v")
     q, k = _rotated(q, k, options)
     scale = (q.shape[3] or 1) ** -0.5 if options.scale is None else options.scale
-    scores = _times_query_scale(q @ _of_query_heads(k, q).mT * scale, options)
+    scores = q @ _of_query_heads(k, q).mT * scale
     weights, lse = _softmax(scores, k, options)
     return weights @ _of_query_heads(v, q), lse, weights
 
@@ -42,13 +41,8 @@ def w2_attention(streams: Tensors, tau: torch.Tensor, eps: float, options: Any) 
         q, k_of_heads = q - middle, k_of_heads - middle
     squares = q.square().sum(-1)[..., None] + k_of_heads.square().sum(-1)[:, :, None] - 2 * q @ k_of_heads.mT
     scores = -squares / (tau.to(q.dtype).abs() + eps) * (1.0 if options.scale is None else options.scale)
-    scores = _times_query_scale(scores, options)
     weights, lse = _softmax(scores, k, options)
     return weights @ _of_query_heads(v_mu, q), weights @ _of_query_heads(v_log_sigma, q), lse, weights
-
-
-def _times_query_scale(scores: torch.Tensor, options: Any) -> torch.Tensor:
-    return scores if options.query_scale is None else scores * options.query_scale.to(scores.dtype)[..., None]
 
 
 def _rotated(q: torch.Tensor, k: torch.Tensor, options: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -62,7 +56,7 @@ def _rotated(q: torch.Tensor, k: torch.Tensor, options: Any) -> tuple[torch.Tens
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor | None, sin: torch.Tensor | None, pairing: Any) -> torch.Tensor:
-    """The first channels of x [B, H, T, D] by a table of at least T rows, for all, each sequence, or each head."""
+    """The first channels of x [B, H, T, D] by a table of at least T rows, or for each sequence."""
     if cos is None or sin is None:
         return x
     if cos.shape[-2] < x.shape[2] or 2 * cos.shape[-1] > x.shape[3]:
@@ -103,6 +97,8 @@ def _of_query_heads(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     """Softcap, biases, masks, softmax, dropout: weights and lse. A query that sees no key has weights of 0."""
+    if options.query_scale is not None:
+        scores = scores * options.query_scale.to(scores.dtype)[..., None]
     if options.softcap:
         scores = options.softcap * torch.tanh(scores / options.softcap)
     distance, seen = _places(scores, options)
@@ -110,10 +106,7 @@ def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     if options.mask is not None and options.mask.dtype is torch.bool:
         seen = seen & options.mask
     if options.block_mask_blocks is not None:
-        tokens = scores.shape[2], scores.shape[3]
-        seen = seen & _block_mask.dense(
-            options.block_mask_blocks, options.block_mask_bits, options.block_mask_sizes, tokens
-        )
+        seen = seen & _seen_by_blocks(options, scores.shape[2], scores.shape[3])
     scores = scores.masked_fill(~seen, -math.inf)
     if options.sinks is not None:
         scores = torch.cat((scores, options.sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)), -1)
@@ -126,6 +119,16 @@ def _softmax(scores: torch.Tensor, k: torch.Tensor, options: Any) -> Tensors:
     if options.dropout:
         weights = weights * _kept(weights, options)
     return weights, lse
+
+
+def _seen_by_blocks(options: Any, queries: int, keys: int) -> torch.Tensor:
+    """The bool mask that a BlockMask stands for."""
+    rows, columns = options.block_mask_query_block, options.block_mask_key_block
+    words = options.block_mask_bits.view(torch.int64)
+    partial = (words[..., None] >> torch.arange(64) & 1).bool().flatten(-2)[..., :columns]
+    whole = torch.tensor([True, False])[:, None, None].expand(2, rows, columns)  # -2 is full, -1 is empty
+    tiles = torch.cat((whole, partial))[options.block_mask_blocks.long() + 2]
+    return tiles.transpose(-3, -2).flatten(-4, -3).flatten(-2)[..., :queries, :keys]
 
 
 def _kept(weights: torch.Tensor, options: Any) -> torch.Tensor:
@@ -144,9 +147,8 @@ def _biased(scores: torch.Tensor, k: torch.Tensor, distance: torch.Tensor, optio
         raise ValueError("alibi_slopes: given beside relative_bias, expected one of them")
     if options.key_bias is not None:
         bias = options.key_bias.to(dtype)[(None,) * (3 - options.key_bias.dim())]
-        heads = scores.shape[1]
-        if bias.shape[1] not in (1, heads) and bias.shape[1] == k.shape[1]:
-            bias = bias.repeat_interleave(heads // k.shape[1], 1)
+        if bias.shape[1] not in (1, scores.shape[1]):  # one for each head of keys
+            bias = bias.repeat_interleave(scores.shape[1] // k.shape[1], 1)
         scores = scores + bias[:, :, None]
     if options.relative_bias is not None:
         column = (distance - options.relative_bias_first_distance).clamp(0, options.relative_bias.shape[1] - 1)

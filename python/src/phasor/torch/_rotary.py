@@ -11,9 +11,9 @@ from phasor._errors import with_function_name
 from phasor._rotary import RotaryTable
 from phasor.torch import _plain
 from phasor.torch._devices import warn_of_float64
+from phasor.torch._forms import Rotation, rotary_tensors
 from phasor.torch._inputs import check_tensors, empty_like, with_contiguous_rows
 from phasor.torch._library import Recorded, define, direct, records_gradient
-from phasor.torch._options import Rotation, rotary_tensors
 
 
 def _cpu(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: str, transpose: bool) -> torch.Tensor:
