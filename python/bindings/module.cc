@@ -6,6 +6,7 @@ NB_MODULE(_phasor, module) {
   phasor::python::bind_position(module);
   phasor::python::bind_rope(module);
   phasor::python::bind_attention(module);
+  phasor::python::bind_merge(module);
   phasor::python::bind_w2(module);
   phasor::python::bind_kv_cache(module);
 }

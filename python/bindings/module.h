@@ -9,6 +9,7 @@ void bind_core(nanobind::module_& module);
 void bind_position(nanobind::module_& module);
 void bind_rope(nanobind::module_& module);
 void bind_attention(nanobind::module_& module);
+void bind_merge(nanobind::module_& module);
 void bind_w2(nanobind::module_& module);
 void bind_kv_cache(nanobind::module_& module);
 

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace phasor::python {
 namespace {
@@ -17,9 +18,9 @@ nb::object default_of(const Absent&) {
 // [T, R/2], [B, T, R/2] or [B, H, T, R/2] as the last.
 template <class T>
 TensorView<T, 4> table_view(const Array& array) {
-  if (array.rank() == 4) return array.view<T, 4>();
-  const auto [data, shape, strides] = array.view<T, 3>(2);
-  return {data, {shape[0], 1, shape[1], shape[2]}, {strides[0], 0, strides[1], strides[2]}};
+  TensorView<T, 4> view = array.view<T, 4>(2);
+  if (array.rank() == 3) std::swap(view.shape[0], view.shape[1]), std::swap(view.strides[0], view.strides[1]);
+  return view;
 }
 
 [[noreturn]] void fail_unknown(const char* function, const char* prefix, nb::handle name) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import phasor
 import pytest
@@ -16,6 +18,13 @@ def normal(*shape):
 TABLE = phasor.Rope(D).table(np.arange(S))
 OTHER = phasor.Rope(D, pairing="adjacent").table(np.arange(S))
 UNALIGNED = np.frombuffer(bytes(1 + 4 * B * H * T * D), dtype=np.uint8)[1:].view(np.float32).reshape(B, H, T, D)
+
+HEADS = phasor.rotary_table(np.ones((1, 3, T, 4), np.float32), np.ones((1, 3, T, 4), np.float32), pairing="half")
+
+
+def block_mask(queries, keys):
+    return phasor.BlockMask.from_mask(np.ones((queries, keys), bool), (2, 3))
+
 
 CASES = [
     ({"q": normal(B, H, T, D).astype(np.float64)}, TypeError, "q: float64, expected float32, float16 or bfloat16"),
@@ -64,9 +73,6 @@ CASES = [
     ({"mask": np.ones((T, S), np.float64)}, TypeError, "mask: float64, expected bool or float32"),
     ({"mask": np.ones(S + 1, bool)}, ValueError, "mask: shape [1, 1, 1, 6]"),
     ({"mask": np.ones((T, S + 1), bool)}, ValueError, "mask: shape [1, 1, 3, 6]"),
-    ({"query_scale": normal(T + 1)}, ValueError, "query_scale: shape [1, 1, 4]"),
-    ({"block_mask": np.ones((T, S), bool)}, TypeError, "block_mask: ndarray, expected a BlockMask"),
-    ({"block_mask": phasor.make_block_mask(np.ones((T, 200), bool))}, ValueError, "block_mask: a map of shape [1, 1, 1, 2]"),
     ({"key_bias": normal(S + 1)}, ValueError, "key_bias: shape [1, 1, 6]"),
     ({"relative_bias": normal(H, 4)}, ValueError, "relative_bias: shape [4, 4], expected [H, 2 n + 1]"),
     ({"relative_bias": (normal(H + 1, 5), 0)}, ValueError, "relative_bias: shape [5, 5], expected 4 heads"),
@@ -81,7 +87,17 @@ CASES = [
     ({"q_rotary": TABLE, "k_rotary": OTHER}, ValueError, "k_rotary: pairing adjacent, expected half"),
     ({"k_rotary": phasor.Rope(D).table(np.arange(S - 1))}, ValueError, "k_rotary: shape [1, 1, 4, 4]"),
     ({"q_rotary": phasor.Rope(2 * D).table(np.arange(T))}, ValueError, "q_rotary: rotates 16 channels"),
-    ({"q_rotary": phasor.Rope(D).table(3)}, ValueError, "q_rotary: shape [4], expected 2 to 3 dimensions"),
+    ({"q_rotary": phasor.Rope(D).table(3)}, ValueError, "q_rotary: shape [4], expected 2 to 4 dimensions"),
+    ({"q_rotary": HEADS}, ValueError, "q_rotary: shape [1, 3, 3, 4], expected 1 or 2 sequences, 1 or 4 heads"),
+    ({"query_scale": normal(T + 1)}, ValueError, "query_scale: shape [1, 1, 4], expected [2 or 1, 4 or 1, 3]"),
+    ({"query_scale": np.ones(T)}, TypeError, "query_scale: float64, expected float32"),
+    ({"key_bias": normal(3, S)}, ValueError, "key_bias: shape [1, 3, 5]"),
+    ({"block_mask": np.ones((T, S), bool)}, TypeError, "block_mask: ndarray, expected a BlockMask"),
+    ({"block_mask": block_mask(T, S + 4)}, ValueError, "block_mask: a map of shape [1, 1, 2, 3], expected"),
+    ({"block_mask": replace(block_mask(T, S), blocks=np.full((1, 1, 2, 2), 9, np.int32))}, ValueError, "block_mask: 9"),
+    ({"block_mask": replace(block_mask(T, S), bits=np.ones((0, 2, 2)))}, TypeError, "block_mask: float64, expected uint64"),
+    ({"block_mask": replace(block_mask(T, S), query_block=1.5)}, TypeError, "block_mask: 1.5, expected a whole number"),
+    ({"block_mask": phasor.make_block_mask(np.ones((T, 200), bool))}, ValueError, "block_mask: a map of shape [1, 1, 1, 2]"),
     ({"softcap": -1.0}, ValueError, "softcap: -1"),
     ({"softcap": None}, TypeError, "softcap: None, expected a number"),
     ({"dropout": None}, TypeError, "dropout: None, expected a number"),

@@ -13,6 +13,7 @@ import argparse
 import collections
 from typing import Any
 
+import phasor
 import phasor.torch
 import torch
 from differential_cases import Case, make_case
@@ -29,9 +30,12 @@ def _call(case: Case) -> dict[str, torch.Tensor]:
     """Results and gradients of phasor."""
     x = {name: value.clone().requires_grad_() for name, value in case.inputs.items()}
     options: dict[str, Any] = dict(case.options)
-    for name in ("mask", "key_bias", "relative_bias", "alibi_slopes", "sinks"):
+    for name in ("query_scale", "mask", "key_bias", "relative_bias", "alibi_slopes", "sinks"):
         if name in x:
             options[name] = (x[name], options["relative_bias"][1]) if name == "relative_bias" else x[name]
+    for name in ("q_rotary", "k_rotary"):
+        if f"{name}_cos" in x:
+            options[name] = phasor.RotaryTable(x[f"{name}_cos"], x[f"{name}_sin"], options[name].pairing)
     asked = {"return_lse": True, "return_weights": case.with_weights}
     if case.is_w2:
         streams = [x[name] for name in ("q", "k", "v", "q_log_sigma", "k_log_sigma", "v_log_sigma")]

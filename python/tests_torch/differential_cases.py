@@ -21,7 +21,7 @@ class Case:
     dtype: torch.dtype
     inputs: dict[str, torch.Tensor]  # as phasor gets them: q, k, v, log_sigmas, tau, and the options with a gradient
     clean: dict[str, torch.Tensor]  # the same, with 0 in rows that nobody sees
-    options: dict[str, Any]  # all other options; relative_bias as (None, first_distance)
+    options: dict[str, Any]  # all other options; relative_bias as (None, first_distance), learned tables without cos and sin
     loss: dict[str, torch.Tensor]  # what out, lse and others are multiplied by
     with_weights: bool = False
     rounds_scores: bool = False
@@ -29,7 +29,10 @@ class Case:
 
     def __str__(self) -> str:
         shapes = " ".join(f"{name} {list(x.shape)}" for name, x in self.inputs.items())
-        others = {k: f"{v.pairing} {list(v.cos.shape)}" if k.endswith("rotary") else v for k, v in self.options.items()}
+        others = {
+            k: f"{v.pairing} {'learned' if v.cos is None else list(v.cos.shape)}" if k.endswith("rotary") else v
+            for k, v in self.options.items()
+        }
         others = {k: list(v.shape) if isinstance(v, torch.Tensor) else v for k, v in others.items()}
         name = "w2_attention" if self.is_w2 else "attention"
         return f"seed {self.seed} ({self.kind}): {name} {self.dtype} {shapes}, {others}, weights {self.with_weights}"
@@ -127,7 +130,18 @@ class Maker:
                 case.inputs["mask"] = self.normal(*shape)
         if self.chance(0.2):
             shapes = [(self.keys,), (self.key_heads, self.keys), (self.batch, 1, self.keys)]
+            shapes += [(self.batch, self.heads, self.keys), (self.heads, self.keys)]
             case.inputs["key_bias"] = self.normal(*self.random.choice(shapes))
+        if self.chance(0.15):
+            shapes = [(self.queries,), (self.heads, self.queries), (self.batch, 1, self.queries)]
+            case.inputs["query_scale"] = 1 + 0.3 * self.normal(*self.random.choice(shapes))
+        if self.chance(0.2):
+            shape = (*(size if self.chance(0.5) else 1 for size in (self.batch, self.heads)), self.queries, self.keys)
+            coarse = torch.rand([-(-size // 16) for size in shape[2:]], generator=self.torch) < 0.6
+            visible = torch.rand(shape, generator=self.torch) < self.random.choice([0.3, 0.9, 1.0])
+            visible &= coarse.repeat_interleave(16, 0).repeat_interleave(16, 1)[: self.queries, : self.keys]
+            size = self.random.choice([16, 128, (8, 40), (33, 70)])
+            options["block_mask"] = phasor.BlockMask.from_mask(visible, size)
         choice = self.random.random()
         if choice < 0.15:
             case.inputs["alibi_slopes"] = torch.tensor(phasor.alibi_slopes(self.heads))
@@ -148,6 +162,12 @@ class Maker:
         first = self.random.choice([0, 1000])
         self.case.options["q_rotary"] = rope.table(torch.arange(first, first + self.queries))
         self.case.options["k_rotary"] = rope.table(torch.arange(self.keys))
+        if self.chance(0.5):  # learned: cos and sin of any shape that a table has
+            for name, tokens, heads in (("q_rotary", self.queries, self.heads), ("k_rotary", self.keys, self.key_heads)):
+                shapes = [(tokens,), (self.batch, tokens), (1, heads, tokens), (self.batch, heads, tokens), (1, 1, tokens)]
+                angle = self.normal(*self.random.choice(shapes), width // 2) * 3
+                self.case.options[name] = phasor.RotaryTable(None, None, pairing)
+                self.case.inputs |= {f"{name}_cos": angle.cos(), f"{name}_sin": angle.sin()}
 
     def _take_away(self, *names: str) -> None:
         for name in names:
@@ -232,7 +252,7 @@ class Maker:
     def _finish(self) -> None:
         case = self.case
         for name, x in case.inputs.items():
-            if x.dim() == 4 and name != "mask":
+            if x.dim() == 4 and name != "mask" and "rotary" not in name:
                 case.inputs[name] = x.to(case.dtype)
         case.clean = dict(case.inputs)
         if hasattr(self, "poison"):

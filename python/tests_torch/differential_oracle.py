@@ -89,6 +89,10 @@ class Computation:
         places = Places(case)
         self.group = case.inputs["q"].shape[1] // case.inputs["k"].shape[1]
         scores = self._w2_scores() if case.is_w2 else self._dot_scores()
+        self.unscaled_scores, self.query_scale = scores, torch.ones((), dtype=dtype)
+        if "query_scale" in self.learned:
+            self.query_scale = self.learned["query_scale"][..., None]
+            scores = scores * self.query_scale
         self.bare_scores, cap = scores, case.options.get("softcap")
         self.slope_of_cap: Any = 1.0
         if cap:
@@ -105,7 +109,8 @@ class Computation:
         table = self.case.options.get(name)
         if table is None:
             return x
-        cos, sin = (part.to(self.dtype)[..., : x.shape[2], :] for part in (table.cos, table.sin))
+        parts = (self.learned.get(f"{name}_cos", table.cos), self.learned.get(f"{name}_sin", table.sin))
+        cos, sin = (part.to(self.dtype)[..., : x.shape[2], :] for part in parts)
         cos, sin = (part[:, None] if part.dim() == 3 else part for part in (cos, sin))
         return rotate(x, cos, sin, table.pairing)
 
@@ -143,7 +148,8 @@ class Computation:
         if "key_bias" in x:
             bias = x["key_bias"]
             bias = bias[(None,) * (3 - bias.dim())]
-            biases.append((self._spread(bias) if bias.shape[1] > 1 else bias)[:, :, None])
+            of_key_heads = bias.shape[1] == scores.shape[1] // self.group
+            biases.append((self._spread(bias) if of_key_heads else bias)[:, :, None])
         if "relative_bias" in x:
             column = (places.distance - options["relative_bias"][1]).clamp(0, x["relative_bias"].shape[1] - 1)
             biases.append(x["relative_bias"][:, column[:, 0]].movedim(0, 1))
@@ -153,6 +159,8 @@ class Computation:
             biases.append(x["mask"])
         elif options.get("mask") is not None:
             seen = seen & options["mask"]
+        if "block_mask" in options:
+            seen = seen & seen_in_blocks(options["block_mask"], *scores.shape[2:])
         self.biases = torch.zeros_like(scores)  # their sum, for the sizes of gradients
         for bias in biases:
             hidden = bias == -INFINITY
@@ -199,6 +207,16 @@ class Computation:
         return {
             f"grad {name}": torch.zeros_like(self.learned[name]) if x is None else x for name, x in zip(names, found)
         }
+
+
+def seen_in_blocks(mask: Any, queries: int, keys: int) -> torch.Tensor:
+    """A BlockMask, dense: the bit of each pair is looked up."""
+    i, j = torch.arange(queries)[:, None], torch.arange(keys)
+    block = mask.blocks.long()[:, :, i // mask.query_block, j // mask.key_block]
+    column = j % mask.key_block
+    bits = torch.cat((mask.bits.view(torch.int64), torch.zeros(1, *mask.bits.shape[1:], dtype=torch.int64)))
+    words = bits[block.clamp(min=-1), i % mask.query_block, column // 64]
+    return ((words >> (column % 64)) & 1).bool() & (block >= 0) | (block == -2)
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: str) -> torch.Tensor:

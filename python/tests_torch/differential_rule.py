@@ -117,21 +117,58 @@ def sizes(exact: Computation, case: Any) -> dict[str, torch.Tensor]:
             result[f"grad {name}"] = found.abs()
     if "sinks" in x:
         result["grad sinks"] = (exact.sink_weight * row).sum((0, 2, 3))
-    return result | _of_streams(exact, x, of_score * exact.slope_of_cap)
+    of_score = of_score * exact.slope_of_cap
+    if "query_scale" in x:
+        of_scale = of_score * _magnitude(exact)
+        (found,) = torch.autograd.grad(
+            exact.query_scale.expand_as(of_scale), exact.learned["query_scale"], of_scale, retain_graph=True
+        )
+        result["grad query_scale"] = found.abs()
+    return result | _of_streams(exact, x, of_score * exact.query_scale.detach().abs())
+
+
+def _magnitude(exact: Computation) -> torch.Tensor:
+    """Of the scores that query_scale multiplies: of the products that they are sums of."""
+    q, k = exact.q.detach().abs(), exact.k.detach().abs()
+    if not exact.case.is_w2:
+        return exact.scale * (q @ k.mT)
+    squares = q.square().sum(-1)[..., None] + k.square().sum(-1)[:, :, None] + 2 * q @ k.mT
+    return squares * abs(exact.scale) / exact.temperature.detach()
 
 
 def _of_streams(exact: Computation, x: dict[str, torch.Tensor], of_score: torch.Tensor) -> dict[str, torch.Tensor]:
     q, k = exact.q.detach().abs(), exact.k.detach().abs()
     if not exact.case.is_w2:
         of_q, of_k = (exact.scale * y for y in (of_score @ k, _of_groups(of_score.mT @ q, exact.group)))
-        return {"grad q": _rotated_back(exact, of_q, "q_rotary"), "grad k": _rotated_back(exact, of_k, "k_rotary")}
+        found = {"grad q": _rotated_back(exact, of_q, "q_rotary"), "grad k": _rotated_back(exact, of_k, "k_rotary")}
+        return found | _of_tables(exact, x, {"q": of_q, "k": of_k})
     factor, channels = 2 * exact.scale / exact.temperature.detach(), x["q"].shape[3]
     of_q = factor * (of_score @ k + q * of_score.sum(-1, keepdim=True))
     of_k = _of_groups(factor * (of_score.mT @ q + k * of_score.sum(-2)[..., None]), exact.group)
-    result = {"grad tau": (of_score * exact.bare_scores.detach().abs()).sum() / exact.temperature.detach()}
+    result = {"grad tau": (of_score * exact.unscaled_scores.detach().abs()).sum() / exact.temperature.detach()}
+    result |= _of_tables(exact, x, {"q": of_q[..., :channels], "k": of_k[..., :channels]})
     for name, size in (("q", of_q), ("k", of_k)):
         result[f"grad {name}"] = _rotated_back(exact, size[..., :channels], f"{name}_rotary")
         result[f"grad {name}_log_sigma"] = size[..., channels:] * (x[f"{name}_log_sigma"] / 2).exp() / 2
+    return result
+
+
+def _of_tables(exact: Computation, x: dict[str, torch.Tensor], sizes: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Of learned cos and sin, from those of the rotated q and k: of cos a and b of a pair times theirs, of sin crosswise."""
+    result = {}
+    for name, size in sizes.items():
+        cos = x.get(f"{name}_rotary_cos")
+        if cos is None:
+            continue
+        half, pairing = cos.shape[-1], exact.case.options[f"{name}_rotary"].pairing
+        parts = []
+        for y in (x[name].abs(), size):
+            y = y[..., : 2 * half]
+            parts.append(y.chunk(2, -1) if pairing == "half" else (y[..., 0::2], y[..., 1::2]))
+        (a, b), (of_a, of_b) = parts
+        for part, found in (("cos", a * of_a + b * of_b), ("sin", a * of_b + b * of_a)):
+            shape = cos.shape if cos.dim() != 3 else (cos.shape[0], 1, *cos.shape[1:])
+            result[f"grad {name}_rotary_{part}"] = found.sum_to_size(shape).reshape(cos.shape)
     return result
 
 
@@ -145,7 +182,8 @@ def _rotated_back(exact: Computation, size: torch.Tensor, name: str) -> torch.Te
     table = exact.case.options.get(name)
     if table is None:
         return size
-    width = 2 * table.cos.shape[-1]
+    cos = exact.learned.get(f"{name}_cos", table.cos)
+    width = 2 * cos.shape[-1]
     pairs, rest = size[..., :width], size[..., width:]
     if table.pairing == "half":
         pairs = pairs.unflatten(-1, (2, -1)).sum(-2).repeat(*(1,) * (pairs.dim() - 1), 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import phasor
 import torch
 
 
@@ -33,6 +34,7 @@ def biased(
     key_bias=None,
     relative_bias=None,
     alibi_slopes=None,
+    block_mask=None,
 ):
     """scores [B, H, T, S] with everything that is added to them."""
     batch, _, queries, keys = scores.shape
@@ -62,6 +64,8 @@ def biased(
             hidden = hidden | ~mask
         else:
             scores = scores + mask
+    if block_mask is not None:
+        hidden = hidden | ~torch.from_numpy(block_mask.dense(queries, keys))
     return scores.masked_fill(hidden, float("-inf"))
 
 
@@ -79,13 +83,19 @@ def per_head(x, heads):
     return x.repeat_interleave(heads // x.shape[1], 1)
 
 
-def attention(q, k, v, *, scale=None, softcap=0.0, sinks=None, q_rotary=None, k_rotary=None, **options):
+def scaled(scores, query_scale):
+    return scores if query_scale is None else scores * query_scale[..., None]
+
+
+def attention(
+    q, k, v, *, scale=None, softcap=0.0, sinks=None, q_rotary=None, k_rotary=None, query_scale=None, **options
+):
     """out, lse, weights."""
     heads = q.shape[1]
     q = q if q_rotary is None else rotate(q, q_rotary)
     k = k if k_rotary is None else rotate(k, k_rotary)
     k, v = per_head(k, heads), per_head(v, heads)
-    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = scaled(q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), query_scale)
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     weights, lse = softmax(biased(scores, heads, **options), sinks)
@@ -94,7 +104,7 @@ def attention(q, k, v, *, scale=None, softcap=0.0, sinks=None, q_rotary=None, k_
 
 def w2_attention(
     q_mu, k_mu, v_mu, q_l, k_l, v_l, *, tau=1.0, eps=1e-6, scale=None, softcap=0.0, sinks=None, q_rotary=None,
-    k_rotary=None, **options,
+    k_rotary=None, query_scale=None, **options,
 ):  # fmt: skip
     """out_mu, out_log_sigma, lse, weights: distances as they are written."""
     heads = q_mu.shape[1]
@@ -103,7 +113,7 @@ def w2_attention(
     k_mu, v_mu, k_l, v_l = (per_head(x, heads) for x in (k_mu, v_mu, k_l, v_l))
     means = (q_mu[:, :, :, None] - k_mu[:, :, None]).square().sum(-1)
     sigmas = ((q_l / 2).exp()[:, :, :, None] - (k_l / 2).exp()[:, :, None]).square().sum(-1)
-    scores = -(means + sigmas) / (abs(tau) + eps) * (1.0 if scale is None else scale)
+    scores = scaled(-(means + sigmas) / (abs(tau) + eps) * (1.0 if scale is None else scale), query_scale)
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     weights, lse = softmax(biased(scores, heads, **options), sinks)
@@ -114,6 +124,8 @@ def to_double(value):
     """A differentiable copy in double of each tensor among arguments."""
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().double().requires_grad_(value.requires_grad)
+    if isinstance(value, phasor.RotaryTable) and isinstance(value.cos, torch.Tensor):
+        return phasor.RotaryTable(to_double(value.cos), to_double(value.sin), value.pairing)
     if isinstance(value, tuple) and not hasattr(value, "cos"):
         return tuple(to_double(x) for x in value)
     return value

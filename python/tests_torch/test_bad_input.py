@@ -101,9 +101,6 @@ def test_apply_rotary():
         phasor.torch.apply_rotary(Q, SHORT)
     with pytest.raises(TypeError, match=r"\[apply_rotary\] x: int32"):
         phasor.torch.apply_rotary(Q.int(), ADJACENT)
-    learned = phasor.RotaryTable(ADJACENT.cos.clone().requires_grad_(), ADJACENT.sin, "half")
-    with pytest.raises(ValueError, match=r"\[apply_rotary\] table: requires a gradient, which is not computed"):
-        phasor.torch.apply_rotary(Q, learned)
 
 
 def test_apply_rotary_pos_emb():

@@ -57,11 +57,46 @@ CASES = {
 }
 
 
+def angles(pairing, *shapes):
+    """Tables of learned angles."""
+    return {
+        name: phasor.RotaryTable(normal(*shape), normal(*shape), pairing)
+        for name, shape in zip(("q_rotary", "k_rotary"), shapes)
+    }
+
+
+CASES |= {
+    "query scale": lambda: {"query_scale": normal(B, H, T), "causal": True},
+    "query scale of heads": lambda: {"query_scale": normal(H, T), "softcap": 3.0, "sinks": normal(H)},
+    "query scale of all": lambda: {"query_scale": normal(T), "mask": normal(T, S)},
+    "key bias of query heads": lambda: {"key_bias": normal(B, H, S), "query_scale": normal(B, 1, T)},
+    "key bias of query heads, one batch": lambda: {"key_bias": normal(1, H, S), "alibi_slopes": normal(H)},
+    "block mask": lambda: {"block_mask": phasor.BlockMask.from_mask(torch.rand(B, H, T, S) < 0.6, (4, 5))},
+    "block mask of all": lambda: {
+        "block_mask": phasor.BlockMask.from_mask((torch.rand(T, S) < 0.5).numpy(), 4),
+        "key_bias": normal(H, S),
+    },
+    "angles of all": lambda: angles("half", (T, D // 2), (S, D // 2)),
+    "angles of sequences": lambda: angles("adjacent", (B, T, D // 2), (B, S, D // 2)),
+    "angles of one sequence": lambda: angles("half", (1, T, 4), (1, S, 4)),
+    "angles of heads": lambda: angles("half", (1, H, T, D // 2), (1, G, S, D // 2)),
+    "angles of heads, adjacent": lambda: angles("adjacent", (1, H, T, 4), (1, 1, S, 4)),
+    "angles of everything": lambda: angles("half", (B, H, T, 3), (B, G, S, 3)) | {"causal": True, "softcap": 4.0},
+    "angles of everything, adjacent": lambda: angles("adjacent", (B, H, T, 5), (B, G, S, 5)) | {"query_scale": normal(T)},
+    "angles of k": lambda: {"k_rotary": angles("half", (1,), (B, 1, S, 2))["k_rotary"], "sinks": normal(H)},
+    "cos alone": lambda: {
+        "q_rotary": phasor.RotaryTable(normal(T, 4), normal(T, 4, grad=False), "half"),
+        "k_rotary": phasor.RotaryTable(normal(S, 4, grad=False), normal(S, 4), "half"),
+    },
+}
+
+
 def learned(options):
     """The tensors among options that require a gradient."""
     found = []
     for value in options.values():
-        parts = value if isinstance(value, tuple) else (value,)
+        parts = (value.cos, value.sin) if isinstance(value, phasor.RotaryTable) else value
+        parts = parts if isinstance(parts, tuple) else (parts,)
         found += [x for x in parts if isinstance(x, torch.Tensor) and x.requires_grad]
     return found
 

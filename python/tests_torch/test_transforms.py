@@ -51,6 +51,32 @@ def full_w2(q_mu, k_mu, v_mu, q_l, k_l, v_l, tau, bias):
 
 
 TABLE = table()
+BLOCKS = phasor.BlockMask.from_mask(torch.rand(T, T) < 0.7, (4, 5))
+
+
+def term_inputs():
+    return [
+        normal(2, H, T, D), normal(2, 2, T, D), normal(2, 2, T, D), normal(H, T), normal(2, H, T), normal(1, H, T, 4),
+        normal(1, H, T, 4), normal(2, T, 4), normal(2, T, 4),
+    ]  # fmt: skip
+
+
+def attention_terms(q, k, v, query_scale, key_bias, q_cos, q_sin, k_cos, k_sin):
+    out, lse = phasor.torch.attention(
+        q, k, v, query_scale=query_scale, key_bias=key_bias, q_rotary=phasor.RotaryTable(q_cos, q_sin, "half"),
+        k_rotary=phasor.RotaryTable(k_cos, k_sin, "half"), block_mask=BLOCKS, return_lse=True,
+    )  # fmt: skip
+    return out.square().sum() + lse.sum()
+
+
+def learned_angles(x, angles):
+    table = phasor.RotaryTable(angles.cos(), angles.sin(), "adjacent")
+    return phasor.torch.apply_rotary(x, table).pow(2).mul(torch.arange(D)).sum()
+
+
+def merged(out, lse, out2, lse2):
+    out, lse = phasor.torch.merge_attention(out, lse, out2, lse2)
+    return out.square().sum() + lse.sin().sum()
 
 
 def rotation(x):
@@ -62,12 +88,17 @@ CASES = {
     "w2_attention": (w2_inputs, full_w2),
     "apply_rotary": (lambda: [normal(2, H, T, D)], rotation),
 }
+MORE_CASES = CASES | {
+    "terms": (term_inputs, attention_terms),
+    "learned angles": (lambda: [normal(2, H, T, D), normal(T, D // 2)], learned_angles),
+    "merge": (lambda: [normal(2, H, T, D), normal(2, H, T), normal(2, H, T, D), normal(2, H, T)], merged),
+}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", MORE_CASES)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compile(case, dynamic):
-    make, function = CASES[case]
+    make, function = MORE_CASES[case]
     inputs = make()
     eager = torch.autograd.grad(function(*inputs), inputs)
     compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")

@@ -13,6 +13,7 @@ from phasor._attention import AttentionGradients, attention, attention_backward
 from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, encodings, sinusoidal, t5_bias
 from phasor._block_mask import BlockMask, make_block_mask
 from phasor._kv_cache import KVCache
+from phasor._merge import MergeGradients, merge_attention, merge_attention_backward
 from phasor._phasor import __version__
 from phasor._rotary import (
     Rope,
@@ -31,6 +32,7 @@ __all__ = [
     "BlockMask",
     "Encoding",
     "KVCache",
+    "MergeGradients",
     "RelativeBias",
     "Rope",
     "RotaryTable",
@@ -44,6 +46,8 @@ __all__ = [
     "convert_pairing",
     "encodings",
     "make_block_mask",
+    "merge_attention",
+    "merge_attention_backward",
     "ntk_aware_rope",
     "num_threads",
     "precompute_freqs_cis",

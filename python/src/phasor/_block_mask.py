@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from phasor import _phasor
-from phasor._arrays import kind_of
+from phasor._arrays import is_boolean, kind_of
 from phasor._errors import with_function_name
 from phasor._numbers import whole
+
+
+EMPTY, FULL = -1, -2  # blocks of which nothing is seen, or everything
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,47 @@ class BlockMask:
     bits: Any
     query_block: int
     key_block: int
+
+    @classmethod
+    @with_function_name
+    def from_mask(cls, visible: Any, block_size: int | tuple[int, int] = 128) -> BlockMask:
+        """From a dense mask, as make_block_mask.
+
+        visible: bool [T, S] or [B or 1, H or 1, T, S], True where the query may see the key.
+        block_size: of queries and keys, or (query_block, key_block).
+        """
+        kind = kind_of(visible, "visible")
+        if not is_boolean(visible):
+            raise TypeError(f"visible: {visible.dtype}, expected bool")
+        if len(visible.shape) not in (2, 4):
+            raise ValueError(
+                f"visible: shape {list(visible.shape)}, expected [T, S] or [B or 1, H or 1, T, S]"
+            )
+        query_block, key_block = _block_sizes(block_size)
+        return make_block_mask(kind.contiguous(visible), query_block=query_block, key_block=key_block)
+
+    def dense(self, queries: int, keys: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """The mask as bool [B or 1, H or 1, T, S]: a copy, for plots and checks."""
+        blocks, bits = np.asarray(self.blocks), np.asarray(self.bits)
+        words = np.ascontiguousarray(bits).view(np.uint64).astype("<u8").view(np.uint8)
+        partial = np.unpackbits(words, axis=-1, bitorder="little")[..., : self.key_block].astype(bool)
+        constant = np.zeros((2, self.query_block, self.key_block), bool)
+        constant[0] = True  # of a full block, where blocks + 2 is 0
+        tiles = np.concatenate([constant, partial])[blocks + 2]
+        rows, columns = blocks.shape[2] * self.query_block, blocks.shape[3] * self.key_block
+        spread: np.ndarray[Any, np.dtype[np.bool_]] = tiles.transpose(0, 1, 2, 4, 3, 5)
+        return spread.reshape(*blocks.shape[:2], rows, columns)[:, :, :queries, :keys]
+
+
+def _block_sizes(block_size: Any) -> tuple[int, int]:
+    """block_size as (query_block, key_block)."""
+    pair = block_size if isinstance(block_size, (tuple, list)) else (block_size, block_size)
+    if len(pair) != 2:
+        raise ValueError(f"block_size: {block_size!r}, expected a whole number or (query_block, key_block)")
+    sizes = whole(pair[0], "block_size"), whole(pair[1], "block_size")
+    if min(sizes) < 1:
+        raise ValueError(f"block_size: {block_size!r}, expected at least 1")
+    return sizes
 
 
 @with_function_name

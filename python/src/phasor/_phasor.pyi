@@ -103,6 +103,23 @@ def w2_attention_backward(
     eps: float = 1e-6,
     **options: Unpack[AttentionOptions],
 ) -> float: ...
+def merge_attention(
+    out: Array, lse: Array, out2: Array, lse2: Array, merged_out: Array, merged_lse: Array
+) -> None: ...
+def merge_attention_backward(
+    out: Array,
+    lse: Array,
+    out2: Array,
+    lse2: Array,
+    merged_out: Array,
+    merged_lse: Array,
+    grad_out: Array,
+    grad_lse: Array | None,
+    result_out: Array,
+    result_lse: Array,
+    result_out2: Array,
+    result_lse2: Array,
+) -> None: ...
 def apply_rotary(x: Array, table: RotaryTable, out: Array, *, transpose: bool = False) -> None: ...
 def sinusoidal(length: int, dim: int, theta: float = 10000.0) -> np.ndarray[Any, np.dtype[np.float32]]: ...
 def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float32]]: ...

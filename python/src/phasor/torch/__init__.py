@@ -4,7 +4,7 @@
     out = phasor.torch.scaled_dot_product_attention(query, key, value, is_causal=True)   # as torch's
     out = phasor.torch.attention(q, k, v, causal=True, window=256, alibi_slopes=slopes)  # with all that phasor has
 
-Functions: attention, w2_attention, apply_rotary, scaled_dot_product_attention. Modules and functions in the forms that
+Functions: attention, w2_attention, apply_rotary, merge_attention, scaled_dot_product_attention, flex_attention. Modules and functions in the forms that
 models have: StandardAttentionWithRoPE, W2TransformerBlock, Qwen3RotaryEmbedding, apply_rotary_pos_emb and others. The
 modules also work on other devices, in plain torch; the functions are the CPU's.
 """
@@ -14,6 +14,7 @@ from phasor._errors import require
 require("torch", "phasor.torch")
 
 from phasor.torch._attention import attention
+from phasor.torch._block_mask import convert_block_mask
 from phasor.torch._embeddings import (
     ROPE_INIT_FUNCTIONS,
     Qwen3RotaryEmbedding,
@@ -21,7 +22,9 @@ from phasor.torch._embeddings import (
     RotaryPositionalEncoding,
 )
 from phasor.torch._encodings import ALiBi, LearnedPositionalEncoding, SinusoidalPositionalEncoding
+from phasor.torch._flex import flex_attention
 from phasor.torch._gaussian import RMSNorm, SwiGLU, W2Attention, W2FeedForward, W2TransformerBlock
+from phasor.torch._merge import merge_attention
 from phasor.torch._rotary import apply_rotary
 from phasor.torch._rotations import (
     apply_rotary_emb,
@@ -52,7 +55,10 @@ __all__ = [
     "apply_rotary_emb",
     "apply_rotary_pos_emb",
     "attention",
+    "convert_block_mask",
+    "flex_attention",
     "generate_rope_embeddings",
+    "merge_attention",
     "precompute_freqs_cis",
     "rotate_half",
     "scaled_dot_product_attention",

@@ -11,6 +11,7 @@ import torch
 from phasor._block_mask import BlockMask
 from phasor._numbers import real, whole
 from phasor._rotary import RotaryTable
+from phasor.torch._block_mask import block_tensors
 from phasor.torch._inputs import check_memory, with_contiguous_rows
 
 
@@ -66,16 +67,6 @@ def _relative(name: str, bias: Any, wide: bool) -> tuple[torch.Tensor, int]:
 
 def _rotary(name: str, table: Any, _: bool) -> tuple[torch.Tensor, torch.Tensor, str]:
     return (*rotary_tensors(name, table), table.pairing)
-
-
-def _blocks(name: str, mask: Any, _: bool) -> tuple[torch.Tensor, torch.Tensor, int, int]:
-    if not isinstance(mask, BlockMask):
-        raise TypeError(f"{name}: {type(mask).__name__}, expected a BlockMask")
-    arrays = (mask.blocks, mask.bits)
-    blocks, bits = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in arrays)
-    check_memory(name, blocks)
-    check_memory(name, bits)
-    return blocks, bits, mask.query_block, mask.key_block
 
 
 def rotary_tensors(name: str, table: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -141,7 +132,7 @@ FORMS = {
             ("_query_block", "SymInt", 0, 3),
             ("_key_block", "SymInt", 0, 3),
         ),
-        _blocks,
+        lambda name, mask, wide: block_tensors(name, mask),
         lambda blocks, bits, *sizes: None if blocks is None else BlockMask(blocks, bits, *sizes),
     ),
     "integers": Form((("", "Tensor?", None, 2),), _integers, _itself),

@@ -62,7 +62,7 @@ def rotate(x: torch.Tensor, cos: torch.Tensor | None, sin: torch.Tensor | None, 
     if cos.shape[-2] < x.shape[2] or 2 * cos.shape[-1] > x.shape[3]:
         expected = f"at least {x.shape[2]} rows and at most {x.shape[3] // 2} pairs"
         raise ValueError(f"table: shape {list(cos.shape)}, expected {expected}")
-    cos, sin = (part[..., : x.shape[2], :].to(x.dtype) for part in (cos, sin))
+    cos, sin = (part[..., : x.shape[2], :] for part in (cos, sin))
     cos, sin = (part[:, None] if part.dim() == 3 else part for part in (cos, sin))
     width = 2 * cos.shape[-1]
     return torch.cat((rotate_plainly(x[..., :width], cos, sin, pairing), x[..., width:]), -1)

@@ -64,7 +64,8 @@ _rotate_now = direct(_rotate, _cpu)
 def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False) -> torch.Tensor:
     """phasor.apply_rotary with a gradient: x [B, H, T, D] rotated by position, (a, b) -> (a cos - b sin, a sin + b cos).
 
-    table: of T rows, or [B, T, R/2]; channels from R on stay as they are. cos and sin get no gradient.
+    table: of T rows, [B, T, R/2] or [B or 1, H or 1, T, R/2]; channels from R on stay as they are. Where cos or sin
+        require a gradient, plain torch computes the rotation.
     transpose: turn back.
 
     x is copied only where its last dimension is not contiguous. Attention can do this while it reads q and k: give it
@@ -72,10 +73,10 @@ def apply_rotary(x: torch.Tensor, table: RotaryTable, *, transpose: bool = False
     """
     wide = check_tensors(x=x)
     cos, sin = rotary_tensors("table", table)
-    if cos.requires_grad or sin.requires_grad:
-        raise ValueError("table: requires a gradient, which is not computed; expected cos.detach(), sin.detach()")
-    if wide:
-        warn_of_float64()
+    learned = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
+    if wide or learned:
+        if wide:
+            warn_of_float64()
         return _plain.rotate(x, cos, -sin if transpose else sin, table.pairing)
     rotate = _rotate if torch.compiler.is_compiling() else _autograd
     return rotate(x, cos, sin, table.pairing, bool(transpose))  # type: ignore[no-any-return]
