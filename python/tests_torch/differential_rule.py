@@ -24,8 +24,8 @@ from differential_oracle import Computation, by_loops, by_loops_backwards
 ULP = 2.0**-23
 SHIFTS = 0.37, -1.31, 2.93, -5.07
 NO_WEIGHT = 2.0**-100  # weights below it are 0 (docs/numerics.md)
-HALF_UNIT = {torch.float32: 0.0, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
-LEAST_NORMAL = {torch.float32: 0.0, torch.bfloat16: 2.0**-126, torch.float16: 2.0**-14}
+HALF_UNIT = {torch.float64: 0.0, torch.float32: 0.0, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+LEAST_NORMAL = {torch.float64: 0.0, torch.float32: 0.0, torch.bfloat16: 2.0**-126, torch.float16: 2.0**-14}
 
 
 class Finding(NamedTuple):
