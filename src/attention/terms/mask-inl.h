@@ -167,9 +167,8 @@ class MaskGradient {
   void Add(const detail::QueryBlock& block, const TilePlace& place, const float* HWY_RESTRICT gradient) {
     PanelToRows(gradient, place.rows, ones_, rows_, kMostKeys);
     for (size_t z = 0; z < place.panel.count; z++) {
-      float* HWY_RESTRICT to =
-          detail::MaskOption::element(gradient_, *block.sequence, block.head,
-                                      place.panel.first_query + static_cast<int64_t>(z), place.first_key);
+      float* HWY_RESTRICT to = detail::MaskOption::element(
+          gradient_, *block.sequence, block.head, place.panel.first_query + static_cast<int64_t>(z), place.first_key);
       const float* HWY_RESTRICT from = rows_ + z * kMostKeys;
       if (gradient_.shape[3] == 1)
         for (size_t j = 0; j < place.rows; j++) *to += from[j];
