@@ -18,7 +18,7 @@ void check_tables(const phasor::RopeConfig& rope, std::int64_t length) {
   const phasor::RotaryView table(any);
   for (std::int64_t t = 0; t < 2; t++)
     for (std::int64_t i = 0; i < table.pairs(); i++)
-      if (!std::isfinite(table.cos(0, t, i)) || !std::isfinite(table.sin(0, t, i))) std::abort();
+      if (!std::isfinite(table.cos(0, 0, t, i)) || !std::isfinite(table.sin(0, 0, t, i))) std::abort();
 }
 
 }  // namespace
