@@ -73,6 +73,9 @@ class Maker:
         self._streams()
         self._options()
         getattr(self, "_" + kind.lower().replace(" ", "_").replace("-", "minus_"))()
+        drawn = self.random, self.torch
+        self._terms()
+        self.random, self.torch = drawn
         self._finish()
 
     def normal(self, *shape: int) -> torch.Tensor:
@@ -130,18 +133,7 @@ class Maker:
                 case.inputs["mask"] = self.normal(*shape)
         if self.chance(0.2):
             shapes = [(self.keys,), (self.key_heads, self.keys), (self.batch, 1, self.keys)]
-            shapes += [(self.batch, self.heads, self.keys), (self.heads, self.keys)]
             case.inputs["key_bias"] = self.normal(*self.random.choice(shapes))
-        if self.chance(0.15):
-            shapes = [(self.queries,), (self.heads, self.queries), (self.batch, 1, self.queries)]
-            case.inputs["query_scale"] = 1 + 0.3 * self.normal(*self.random.choice(shapes))
-        if self.chance(0.2):
-            shape = (*(size if self.chance(0.5) else 1 for size in (self.batch, self.heads)), self.queries, self.keys)
-            coarse = torch.rand([-(-size // 16) for size in shape[2:]], generator=self.torch) < 0.6
-            visible = torch.rand(shape, generator=self.torch) < self.random.choice([0.3, 0.9, 1.0])
-            visible &= coarse.repeat_interleave(16, 0).repeat_interleave(16, 1)[: self.queries, : self.keys]
-            size = self.random.choice([16, 128, (8, 40), (33, 70)])
-            options["block_mask"] = phasor.BlockMask.from_mask(visible, size)
         choice = self.random.random()
         if choice < 0.15:
             case.inputs["alibi_slopes"] = torch.tensor(phasor.alibi_slopes(self.heads))
@@ -162,12 +154,35 @@ class Maker:
         first = self.random.choice([0, 1000])
         self.case.options["q_rotary"] = rope.table(torch.arange(first, first + self.queries))
         self.case.options["k_rotary"] = rope.table(torch.arange(self.keys))
-        if self.chance(0.5):  # learned: cos and sin of any shape that a table has
-            for name, tokens, heads in (("q_rotary", self.queries, self.heads), ("k_rotary", self.keys, self.key_heads)):
-                shapes = [(tokens,), (self.batch, tokens), (1, heads, tokens), (self.batch, heads, tokens), (1, 1, tokens)]
-                angle = self.normal(*self.random.choice(shapes), width // 2) * 3
-                self.case.options[name] = phasor.RotaryTable(None, None, pairing)
-                self.case.inputs |= {f"{name}_cos": angle.cos(), f"{name}_sin": angle.sin()}
+
+    def _terms(self) -> None:
+        """Options that came later, from numbers of their own: the other options of a seed stay what they were."""
+        self.random, self.torch = random.Random(-1 - self.case.seed), torch.Generator().manual_seed(2**32 + self.case.seed)
+        bias = self.case.inputs.get("key_bias")
+        if bias is not None and bias.dim() == 2 and self.chance(0.7):  # of key heads: the same for query heads
+            bias = bias.repeat_interleave(self.heads // self.key_heads, 0)
+            self.case.inputs["key_bias"] = bias.expand(self.batch, -1, -1).clone() if self.chance(0.5) else bias
+        if "q_rotary" in self.case.options and self.chance(0.5):
+            self._learned_angles()
+        if self.chance(0.15):
+            shapes = [(self.queries,), (self.heads, self.queries), (self.batch, 1, self.queries)]
+            self.case.inputs["query_scale"] = 1 + 0.3 * self.normal(*self.random.choice(shapes))
+        if self.chance(0.2):
+            shape = (*(size if self.chance(0.5) else 1 for size in (self.batch, self.heads)), self.queries, self.keys)
+            coarse = torch.rand([-(-size // 16) for size in shape[2:]], generator=self.torch) < 0.6
+            visible = torch.rand(shape, generator=self.torch) < self.random.choice([0.3, 0.9, 1.0])
+            visible &= coarse.repeat_interleave(16, 0).repeat_interleave(16, 1)[: self.queries, : self.keys]
+            size = self.random.choice([16, 128, (8, 40), (33, 70)])
+            self.case.options["block_mask"] = phasor.BlockMask.from_mask(visible, size)
+
+    def _learned_angles(self) -> None:
+        """cos and sin of any shape that a table has."""
+        for name, tokens, heads in (("q_rotary", self.queries, self.heads), ("k_rotary", self.keys, self.key_heads)):
+            table = self.case.options[name]
+            shapes = [(tokens,), (self.batch, tokens), (1, heads, tokens), (self.batch, heads, tokens), (1, 1, tokens)]
+            angle = self.normal(*self.random.choice(shapes), table.cos.shape[-1]) * 3
+            self.case.options[name] = phasor.RotaryTable(None, None, table.pairing)
+            self.case.inputs |= {f"{name}_cos": angle.cos(), f"{name}_sin": angle.sin()}
 
     def _take_away(self, *names: str) -> None:
         for name in names:
