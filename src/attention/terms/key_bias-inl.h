@@ -75,7 +75,7 @@ struct KeyBiasSums {
   template <class Tasks>
   static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
     const TensorView<float, 3>& gradient = output.key_bias;
-    if (!gradient.data) return;
+    if (!gradient.data || gradient.size() == 0) return;
     ScratchZeros<double, 3> sums(gradient.shape);
     for (const auto& task : tasks) {
       const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
