@@ -29,7 +29,7 @@ def main() -> None:
     out = np.empty_like(x)
     table = phasor.Rope(8).table([0])
     print("B1 H1 T1 S1 D8, float32")
-    measure("_phasor.attention_forward, NumPy", lambda: _phasor.attention_forward(x, x, x, out, None, None))
+    measure("_phasor.attention_forward, NumPy", lambda: _phasor.attention_forward(x, x, x, out, None, None, None))
     measure("phasor.attention, NumPy", lambda: phasor.attention(x, x, x))
     rotated = {"causal": True, "q_rotary": table, "k_rotary": table}
     measure("phasor.attention, NumPy, causal, rotated", lambda: phasor.attention(x, x, x, **rotated))

@@ -34,10 +34,10 @@ def options(random):
     yield "scale", {"scale": 0.3}
     yield "scale of queries", {"query_scale": normal(random, B, H, T)}
     yield "scale of queries of rank 1, softcap", {"query_scale": normal(random, T), "softcap": 2.0}
-    blocks = phasor.make_block_mask(random.random((B, 1, T, S)) < 0.7, query_block=4, key_block=8)
+    blocks = phasor.make_block_mask(random.random((B, 1, T, S)) < 0.7, (4, 8))
     yield "block mask", {"block_mask": blocks, "causal": True}
     tall = np.repeat(np.repeat(random.random((1, H, 3, 2)) < 0.6, 8, 2), 16, 3)[:, :, :T, :S]
-    yield "block mask of heads", {"block_mask": phasor.make_block_mask(tall, query_block=8, key_block=16)}
+    yield "block mask of heads", {"block_mask": phasor.make_block_mask(tall, (8, 16))}
     yield "causal", {"causal": True}
     yield "window", {"causal": True, "window": 5}
     yield "two-sided window", {"window": (4, 3)}

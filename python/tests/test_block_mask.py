@@ -36,7 +36,7 @@ VISIBLE = {
 @pytest.mark.parametrize("name", VISIBLE)
 def test_dense_is_what_it_was_made_from(name, block_size):
     visible = VISIBLE[name]
-    mask = phasor.BlockMask.from_mask(visible, block_size)
+    mask = phasor.make_block_mask(visible, block_size)
     expected = visible if visible.ndim == 4 else visible[None, None]
     dense = mask.dense(T, S)
     assert dense.dtype == bool
@@ -50,7 +50,7 @@ def test_blocks():
     visible = np.zeros((4, 6), bool)
     visible[:2, :3] = True
     visible[2, 5] = True
-    mask = phasor.BlockMask.from_mask(visible, (2, 3))
+    mask = phasor.make_block_mask(visible, (2, 3))
     np.testing.assert_array_equal(mask.blocks, [[[[-2, -1], [-1, 0]]]])
     np.testing.assert_array_equal(mask.bits, [[[4], [0]]])
     assert (mask.query_block, mask.key_block) == (2, 3)
@@ -63,7 +63,7 @@ def test_attention_sees_as_by_the_dense_mask(name, block_size):
     q, k, v, grad = normal(B, H, T, D), normal(B, G, S, D), normal(B, G, S, D), normal(B, H, T, D)
     visible, options = VISIBLE[name], {"sinks": normal(H), "key_bias": normal(B, H, S), "query_scale": normal(B, 1, T)}
     results = []
-    for given in ({"mask": visible}, {"block_mask": phasor.BlockMask.from_mask(visible, block_size)}):
+    for given in ({"mask": visible}, {"block_mask": phasor.make_block_mask(visible, block_size)}):
         all_options = options | given
         out, lse, softmax = phasor.attention(q, k, v, **all_options, return_lse=True, return_softmax=True)
         gradients = phasor.attention_backward(q, k, v, out, softmax, grad, **all_options)
@@ -76,7 +76,7 @@ def test_attention_sees_as_by_the_dense_mask(name, block_size):
 def test_beside_mask_and_causal():
     q, k, v = normal(1, H, 40, D), normal(1, H, 40, D), normal(1, H, 40, D)
     visible, bias = random.random((40, 40)) < 0.5, normal(40, 40)
-    mask = phasor.BlockMask.from_mask(visible, 16)
+    mask = phasor.make_block_mask(visible, 16)
     actual = phasor.attention(q, k, v, block_mask=mask, mask=bias, causal=True)
     expected = reference.attention(q, k, v, mask=np.where(visible, bias, -np.inf), causal=True)[0]
     np.testing.assert_allclose(actual, expected, atol=3e-6)
@@ -87,7 +87,7 @@ def test_in_a_cache():
     cache = phasor.KVCache(1, G, 20, D)
     cache.append(k, v)
     visible = random.random((3, 20)) < 0.5
-    mask = phasor.BlockMask.from_mask(visible, (2, 8))
+    mask = phasor.make_block_mask(visible, (2, 8))
     np.testing.assert_array_equal(cache.attention(q, block_mask=mask), phasor.attention(q, k, v, block_mask=mask))
 
 
@@ -103,5 +103,5 @@ def test_in_a_cache():
     ],
 )
 def test_errors(arguments, error, words):
-    with pytest.raises(error, match=r"\[BlockMask.from_mask\] " + words):
-        phasor.BlockMask.from_mask(*arguments)
+    with pytest.raises(error, match=r"\[make_block_mask\] " + words):
+        phasor.make_block_mask(*arguments)

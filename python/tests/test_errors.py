@@ -23,7 +23,7 @@ HEADS = phasor.rotary_table(np.ones((1, 3, T, 4), np.float32), np.ones((1, 3, T,
 
 
 def block_mask(queries, keys):
-    return phasor.BlockMask.from_mask(np.ones((queries, keys), bool), (2, 3))
+    return phasor.make_block_mask(np.ones((queries, keys), bool), (2, 3))
 
 
 CASES = [

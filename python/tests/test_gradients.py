@@ -31,12 +31,12 @@ CASES = {
     "scale of queries": {"query_scale": normal(B, 1, T), "softcap": 3.0},
     "scale of queries, block mask": {
         "query_scale": normal(H, T),
-        "block_mask": phasor.make_block_mask(random.random((1, 1, T, S)) < 0.8, query_block=2, key_block=2),
+        "block_mask": phasor.make_block_mask(random.random((1, 1, T, S)) < 0.8, (2, 2)),
     },
     "query scale": {"query_scale": normal(B, H, T), "causal": True},
     "query scale of all": {"query_scale": normal(T), "softcap": 2.0, "key_bias": normal(B, H, S)},
     "key bias of query heads": {"key_bias": normal(1, H, S), "query_scale": normal(H, T), "sinks": normal(H)},
-    "block mask": {"block_mask": phasor.BlockMask.from_mask(random.random((B, 1, T, S)) < 0.6, (2, 3))},
+    "block mask": {"block_mask": phasor.make_block_mask(random.random((B, 1, T, S)) < 0.6, (2, 3))},
 }
 
 

@@ -22,7 +22,7 @@ CASES = {
     "plain": {},
     "tau and eps": {"tau": -0.4, "eps": 0.2},
     "scale of queries": {"query_scale": random.standard_normal((B, H, T)).astype(np.float32)},
-    "block mask": {"block_mask": phasor.make_block_mask(random.random((1, H, T, S)) < 0.7, query_block=4, key_block=4)},
+    "block mask": {"block_mask": phasor.make_block_mask(random.random((1, H, T, S)) < 0.7, (4, 4))},
     "causal window": {"causal": True, "window": 3},
     "rotated": {"q_rotary": TABLE, "k_rotary": TABLE},
     "mask": {"mask": random.random((B, 1, T, S)) < 0.8, "key_lengths": [11, 6]},

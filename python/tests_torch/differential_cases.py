@@ -173,7 +173,7 @@ class Maker:
             visible = torch.rand(shape, generator=self.torch) < self.random.choice([0.3, 0.9, 1.0])
             visible &= coarse.repeat_interleave(16, 0).repeat_interleave(16, 1)[: self.queries, : self.keys]
             size = self.random.choice([16, 128, (8, 40), (33, 70)])
-            self.case.options["block_mask"] = phasor.BlockMask.from_mask(visible, size)
+            self.case.options["block_mask"] = phasor.make_block_mask(visible, size)
 
     def _learned_angles(self) -> None:
         """cos and sin of any shape that a table has."""

@@ -71,9 +71,9 @@ CASES |= {
     "query scale of all": lambda: {"query_scale": normal(T), "mask": normal(T, S)},
     "key bias of query heads": lambda: {"key_bias": normal(B, H, S), "query_scale": normal(B, 1, T)},
     "key bias of query heads, one batch": lambda: {"key_bias": normal(1, H, S), "alibi_slopes": normal(H)},
-    "block mask": lambda: {"block_mask": phasor.BlockMask.from_mask(torch.rand(B, H, T, S) < 0.6, (4, 5))},
+    "block mask": lambda: {"block_mask": phasor.make_block_mask(torch.rand(B, H, T, S) < 0.6, (4, 5))},
     "block mask of all": lambda: {
-        "block_mask": phasor.BlockMask.from_mask((torch.rand(T, S) < 0.5).numpy(), 4),
+        "block_mask": phasor.make_block_mask((torch.rand(T, S) < 0.5).numpy(), 4),
         "key_bias": normal(H, S),
     },
     "angles of all": lambda: angles("half", (T, D // 2), (S, D // 2)),

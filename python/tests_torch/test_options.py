@@ -81,7 +81,7 @@ def test_what_is_learned(name, make, shape, count):
     function = phasor.torch.attention if count == 3 else phasor.torch.w2_attention
     size = 1.0 if count == 3 else 0.3  # distances are squared: scores of the same size
     streams, x = [size * torch.randn(2, 4, 9, 16) for _ in range(count)], torch.randn(shape, requires_grad=True)
-    blocks = {"block_mask": phasor.make_block_mask(torch.rand(2, 4, 9, 9) < 0.8, query_block=4, key_block=4)}
+    blocks = {"block_mask": phasor.make_block_mask(torch.rand(2, 4, 9, 9) < 0.8, (4, 4))}
     exact = x.detach().double().requires_grad_()
     ours, expected = function(*streams, **make(x), **blocks), function(*(s.double() for s in streams), **make(exact), **blocks)
     ours, expected = (torch.stack(x if isinstance(x, tuple) else (x,)) for x in (ours, expected))
@@ -95,7 +95,7 @@ def test_what_is_learned(name, make, shape, count):
 def test_learned_tables_compile():
     torch.manual_seed(3)
     q, angles = torch.randn(1, 2, 5, 8), torch.randn(5, 4, requires_grad=True)
-    blocks = phasor.make_block_mask(torch.rand(5, 5) < 0.7, query_block=2, key_block=2)
+    blocks = phasor.make_block_mask(torch.rand(5, 5) < 0.7, (2, 2))
 
     def loss(angles):
         table = phasor.RotaryTable(angles.cos(), angles.sin(), "half")

@@ -51,7 +51,7 @@ def full_w2(q_mu, k_mu, v_mu, q_l, k_l, v_l, tau, bias):
 
 
 TABLE = table()
-BLOCKS = phasor.BlockMask.from_mask(torch.rand(T, T) < 0.7, (4, 5))
+BLOCKS = phasor.make_block_mask(torch.rand(T, T) < 0.7, (4, 5))
 
 
 def term_inputs():

@@ -31,24 +31,6 @@ class BlockMask:
     query_block: int
     key_block: int
 
-    @classmethod
-    @with_function_name
-    def from_mask(cls, visible: Any, block_size: int | tuple[int, int] = 128) -> BlockMask:
-        """From a dense mask, as make_block_mask.
-
-        visible: bool [T, S] or [B or 1, H or 1, T, S], True where the query may see the key.
-        block_size: of queries and keys, or (query_block, key_block).
-        """
-        kind = kind_of(visible, "visible")
-        if not is_boolean(visible):
-            raise TypeError(f"visible: {visible.dtype}, expected bool")
-        if len(visible.shape) not in (2, 4):
-            raise ValueError(
-                f"visible: shape {list(visible.shape)}, expected [T, S] or [B or 1, H or 1, T, S]"
-            )
-        query_block, key_block = _block_sizes(block_size)
-        return make_block_mask(kind.contiguous(visible), query_block=query_block, key_block=key_block)
-
     def dense(self, queries: int, keys: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """The mask as bool [B or 1, H or 1, T, S]: a copy, for plots and checks."""
         blocks, bits = np.asarray(self.blocks), np.asarray(self.bits)
@@ -74,13 +56,20 @@ def _block_sizes(block_size: Any) -> tuple[int, int]:
 
 
 @with_function_name
-def make_block_mask(visible: Any, *, query_block: int = 128, key_block: int = 128) -> BlockMask:
-    """A BlockMask from a bool mask [B or 1, H or 1, T, S], True where the query may see the key; its arrays are new.
+def make_block_mask(visible: Any, block_size: int | tuple[int, int] = 128) -> BlockMask:
+    """A BlockMask from a dense mask; its arrays are new.
 
     Attention takes time for the blocks that are seen: documents packed into one sequence, sliding windows, prefixes, trees.
+
+    visible: bool [T, S] or [B or 1, H or 1, T, S], True where the query may see the key.
+    block_size: of queries and keys, or (query_block, key_block).
     """
     kind = kind_of(visible, "visible")
-    sizes = whole(query_block, "query_block"), whole(key_block, "key_block")
-    blocks, bits = _phasor.make_block_mask(visible, *sizes)
+    if not is_boolean(visible):
+        raise TypeError(f"visible: {visible.dtype}, expected bool")
+    if len(visible.shape) not in (2, 4):
+        raise ValueError(f"visible: shape {list(visible.shape)}, expected [T, S] or [B or 1, H or 1, T, S]")
+    sizes = _block_sizes(block_size)
+    blocks, bits = _phasor.make_block_mask(kind.contiguous(visible), *sizes)
     bits = bits.view(np.uint64)  # of two types of this size torch knows one
     return BlockMask(kind.from_numpy(blocks), kind.from_numpy(bits), *sizes)
