@@ -20,7 +20,7 @@ class BackwardRun {
         call_(*backward.job->call),
         task_(task),
         queries_(backward, *task.sequence, arena_),
-        key_bias_(call_, *task.sequence, std::get<detail::KeyBiasSums>(task.sums), arena_),
+        key_bias_(*task.sequence, std::get<detail::KeyBiasSums>(task.sums), arena_),
         distance_bias_(call_, *task.sequence, backward.queries_of_a_block, queries_.terms().distance_bias(),
                        std::get<detail::DistanceBiasSums>(task.sums), arena_),
         mask_(mask, arena_),
@@ -183,7 +183,7 @@ class BackwardRun {
     const int64_t head = queries_.block().head;
     const double sink = detail::SinkOption::score(call_, head);
     for (size_t lane = 0; lane < queries_.count(); lane++)
-      sinks_.add(call_, head, queries_.WeightOf(sink, lane), queries_.delta(lane));
+      *sinks_.row(head) += detail::SinkOption::gradient(queries_.WeightOf(sink, lane), queries_.delta(lane));
   }
 
   static constexpr size_t kMostPanels = detail::kMostQueriesOfABlock / kPanel + 1;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "call.h"
@@ -59,6 +60,19 @@ Extent extent(const char* name, const TensorView<T, Rank>& view) {
 template <class Byte>
 Extent extent(const char* name, const AnyTensor<Byte>& view) {
   return {name, view.data, view.element_size(), view.shape, view.strides};
+}
+
+// The gradient `name` of the option `name + 5`, after "grad_", if it is wanted: shaped as the option, which has `data`.
+template <int Rank>
+void check_option_gradient(const char* function, const char* name, const TensorView<float, Rank>& gradient,
+                           const void* data, const Shape<Rank>& shape, List<Extent>& outputs) {
+  if (!gradient.data) return;
+  const char* option = name + std::string_view("grad_").size();
+  PHASOR_CHECK(data, function, name, ": given without ", option, ", expected both");
+  PHASOR_CHECK(gradient.shape == shape, function, name, ": shape ", shape_text(gradient.shape), ", expected ",
+               shape_text(shape), " = the shape of ", option);
+  check_distinct(function, name, gradient.shape, gradient.strides);
+  outputs.push_back(extent(name, gradient));
 }
 
 // A list of numbers as a tensor.

@@ -10,7 +10,7 @@
 #include "base2.h"
 #include "call.h"
 #include "check_shapes.h"
-#include "terms/by_head.h"
+#include "terms/gradient_sums.h"
 
 namespace phasor::detail {
 
@@ -71,41 +71,18 @@ struct DistanceBiasOption {
 
   static void check_gradient(const char* function, const AttentionCall& call, const BackwardOutput& output,
                              List<Extent>& outputs) {
-    const AttentionOptions& o = call.options;
-    if (output.relative_bias.data) {
-      PHASOR_CHECK(o.relative_bias, function, "grad_relative_bias: given without relative_bias, expected both");
-      check_shape(function, "grad_relative_bias", output.relative_bias.shape, o.relative_bias->table.shape,
-                  "the shape of relative_bias");
-      check_distinct(function, "grad_relative_bias", output.relative_bias.shape, output.relative_bias.strides);
-      outputs.push_back(extent("grad_relative_bias", output.relative_bias));
-    }
-    if (output.alibi_slopes.data) {
-      PHASOR_CHECK(!o.alibi_slopes.empty(), function, "grad_alibi_slopes: given without alibi_slopes, expected both");
-      check_shape(function, "grad_alibi_slopes", output.alibi_slopes.shape, {call.heads}, "[H]");
-      check_distinct(function, "grad_alibi_slopes", output.alibi_slopes.shape, output.alibi_slopes.strides);
-      outputs.push_back(extent("grad_alibi_slopes", output.alibi_slopes));
-    }
+    const std::optional<RelativeBiasView>& table = call.options.relative_bias;
+    check_option_gradient(function, "grad_relative_bias", output.relative_bias, table ? table->table.data : nullptr,
+                          table ? table->table.shape : Shape<2>{}, outputs);
+    const auto slopes = as_tensor(call.options.alibi_slopes);
+    check_option_gradient(function, "grad_alibi_slopes", output.alibi_slopes, slopes.data, slopes.shape, outputs);
+  }
+  // Columns are those of the table, or one of slopes.
+  static TensorView<float, 3> gradient(const BackwardOutput& output) {
+    return output.relative_bias.data ? by_head(output.relative_bias) : by_head(output.alibi_slopes);
   }
 };
-
-// The gradient of the heads of one key head, summed by one task of the backward pass.
-struct DistanceBiasSums {
-  List<double> values;       // [heads of the group][columns]
-  std::int64_t columns = 0;  // the span of the table, or 1 for slopes
-
-  void prepare(const AttentionCall& call, const BackwardOutput& output) {
-    columns = output.relative_bias.data ? output.relative_bias.shape[1] : output.alibi_slopes.data ? 1 : 0;
-    values.resize(static_cast<std::size_t>(call.group() * columns));
-  }
-
-  template <class Tasks>
-  static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
-    const TensorView<float, 2> gradient =
-        output.relative_bias.data ? output.relative_bias : by_head(output.alibi_slopes);
-    add_by_head(call, tasks, gradient,
-                [](const auto& task) -> const List<double>& { return std::get<DistanceBiasSums>(task.sums).values; });
-  }
-};
+using DistanceBiasSums = GradientSums<DistanceBiasOption>;
 
 }  // namespace phasor::detail
 #endif
@@ -242,7 +219,7 @@ class DistanceBiasGradient {
   // Of a block whose queries see this many keys.
   void EndBlock(const detail::QueryBlock& block, int64_t keys_seen) {
     const detail::BiasByDistance bias(call_, block.head);
-    double* sums = sums_.values.data() + (block.head % call_.group()) * sums_.columns;
+    double* sums = sums_.row(block.head);
     for (int64_t lag = 0; lag < std::max<int64_t>(0, keys_seen) + block.count; lag++) {
       const int64_t distance = term_.DistanceOf(lag);
       if (bias.has_table())

@@ -8,6 +8,7 @@
 #include "base2.h"
 #include "call.h"
 #include "check_shapes.h"
+#include "terms/gradient_sums.h"
 
 namespace phasor::detail {
 
@@ -29,13 +30,10 @@ struct KeyBiasOption {
 
   static void check_gradient(const char* function, const AttentionCall& call, const BackwardOutput& output,
                              List<Extent>& outputs) {
-    if (!output.key_bias.data) return;
     const TensorView<const float, 3>& bias = call.options.key_bias;
-    PHASOR_CHECK(bias.data, function, "grad_key_bias: given without key_bias, expected both");
-    check_shape(function, "grad_key_bias", output.key_bias.shape, bias.shape, "the shape of key_bias");
-    check_distinct(function, "grad_key_bias", output.key_bias.shape, output.key_bias.strides);
-    outputs.push_back(extent("grad_key_bias", output.key_bias));
+    check_option_gradient(function, "grad_key_bias", output.key_bias, bias.data, bias.shape, outputs);
   }
+  static TensorView<float, 3> gradient(const BackwardOutput& output) { return output.key_bias; }
 
   // A copy by bounded_bias, which the kernels read.
   static void prepare(AttentionCall& call) {
@@ -47,50 +45,15 @@ struct KeyBiasOption {
         for (std::int64_t j = 0; j < bias.shape[2]; j++) call.key_bias(b, g, j) = bounded_bias(bias(b, g, j));
   }
 
-  // Which of `rows` heads of a bias or of its gradient belongs to a head of q.
-  static std::int64_t head_of(const AttentionCall& call, std::int64_t rows, std::int64_t head) {
-    return rows == 1 ? 0 : rows == call.heads ? head : head / call.group();
-  }
-
   // The biases that a head of q adds to the keys of a sequence, or nullptr.
   static const float* row(const AttentionCall& call, const Sequence& sequence, std::int64_t head) {
     const ScratchZeros<float, 3>& bias = call.key_bias;
     if (bias.empty()) return nullptr;
-    return &bias(bias.shape()[0] == 1 ? 0 : sequence.batch, head_of(call, bias.shape()[1], head), sequence.first_key);
+    return &bias(bias.shape()[0] == 1 ? 0 : sequence.batch, head_row(call, bias.shape()[1], head), sequence.first_key);
   }
 };
 
-// The gradient, summed by one task of the backward pass: all queries of one key head of one sequence.
-struct KeyBiasSums {
-  List<double> values;    // [rows][S of the tensor]
-  std::int64_t rows = 1;  // one for each head of the group, or one for all
-
-  void prepare(const AttentionCall& call, const BackwardOutput& output) {
-    if (!output.key_bias.data) return;
-    if (output.key_bias.shape[1] == call.heads) rows = call.group();
-    values.resize(static_cast<std::size_t>(rows * call.keys));
-  }
-
-  // Adds the sums of the tasks, in order.
-  template <class Tasks>
-  static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
-    const TensorView<float, 3>& gradient = output.key_bias;
-    if (!gradient.data || gradient.size() == 0) return;
-    ScratchZeros<double, 3> sums(gradient.shape);
-    for (const auto& task : tasks) {
-      const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
-      const KeyBiasSums& own = std::get<KeyBiasSums>(task.sums);
-      for (std::int64_t row = 0; row < own.rows; row++) {
-        double* to = &sums(b, KeyBiasOption::head_of(call, gradient.shape[1], task.key_head * call.group() + row), 0);
-        const double* from = own.values.data() + row * call.keys;
-        for (std::int64_t j = 0; j < call.keys; j++) to[j] += from[j];
-      }
-    }
-    for (std::int64_t b = 0; b < gradient.shape[0]; b++)
-      for (std::int64_t h = 0; h < gradient.shape[1]; h++)
-        for (std::int64_t j = 0; j < gradient.shape[2]; j++) gradient(b, h, j) = static_cast<float>(sums(b, h, j));
-  }
-};
+using KeyBiasSums = GradientSums<KeyBiasOption>;
 
 }  // namespace phasor::detail
 #endif
@@ -164,9 +127,8 @@ class KeyBias {
 // The sum over queries of the gradients of scores.
 class KeyBiasGradient {
  public:
-  KeyBiasGradient(const detail::AttentionCall& call, const detail::Sequence& sequence, detail::KeyBiasSums& sums,
-                  detail::Arena& arena)
-      : call_(call), sequence_(sequence), sums_(sums) {
+  KeyBiasGradient(const detail::Sequence& sequence, detail::KeyBiasSums& sums, detail::Arena& arena)
+      : sequence_(sequence), sums_(sums) {
     if (sums.values.empty()) return;
     lanes_ = arena.take(Size());
     std::fill_n(lanes_, Size(), 0.0f);
@@ -186,7 +148,7 @@ class KeyBiasGradient {
 
   // After all queries of a head.
   void EndHead(int64_t head) {
-    double* to = sums_.values.data() + (head % sums_.rows) * call_.keys + sequence_.first_key;
+    double* to = sums_.row(head) + sequence_.first_key;
     for (int64_t j = 0; j < sequence_.keys; j++) {
       const float* lanes = lanes_ + static_cast<size_t>(j) * kLanes;
       float sum = 0.0f;
@@ -199,7 +161,6 @@ class KeyBiasGradient {
  private:
   size_t Size() const { return static_cast<size_t>(sequence_.keys) * kLanes; }
 
-  const detail::AttentionCall& call_;
   const detail::Sequence& sequence_;
   detail::KeyBiasSums& sums_;
   float* lanes_ = nullptr;  // [keys of the sequence][kLanes]: still to be added over the lanes

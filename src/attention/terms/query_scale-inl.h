@@ -7,6 +7,7 @@
 
 #include "call.h"
 #include "check_shapes.h"
+#include "terms/gradient_sums.h"
 
 namespace phasor::detail {
 
@@ -27,13 +28,10 @@ struct QueryScaleOption {
 
   static void check_gradient(const char* function, const AttentionCall& call, const BackwardOutput& output,
                              List<Extent>& outputs) {
-    if (!output.query_scale.data) return;
     const TensorView<const float, 3>& scale = call.options.query_scale;
-    PHASOR_CHECK(scale.data, function, "grad_query_scale: given without query_scale, expected both");
-    check_shape(function, "grad_query_scale", output.query_scale.shape, scale.shape, "the shape of query_scale");
-    check_distinct(function, "grad_query_scale", output.query_scale.shape, output.query_scale.strides);
-    outputs.push_back(extent("grad_query_scale", output.query_scale));
+    check_option_gradient(function, "grad_query_scale", output.query_scale, scale.data, scale.shape, outputs);
   }
+  static TensorView<float, 3> gradient(const BackwardOutput& output) { return output.query_scale; }
 
   // Of a head and a row of q; 1 if the option is not given.
   static float at(const AttentionCall& call, const Sequence& sequence, std::int64_t head, std::int64_t query) {
@@ -43,40 +41,7 @@ struct QueryScaleOption {
   }
 };
 
-// The gradient of the heads of one key head, summed by one task of the backward pass.
-struct QueryScaleSums {
-  List<double> values;    // [rows][T of the tensor]
-  std::int64_t rows = 1;  // one for each head of the group, or one for all
-
-  void prepare(const AttentionCall& call, const BackwardOutput& output) {
-    if (!output.query_scale.data) return;
-    if (output.query_scale.shape[1] == call.heads) rows = call.group();
-    values.resize(static_cast<std::size_t>(rows * call.queries));
-  }
-
-  double& at(const AttentionCall& call, std::int64_t head, std::int64_t query) {
-    return values[static_cast<std::size_t>((head % rows) * call.queries + query)];
-  }
-
-  template <class Tasks>
-  static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
-    const TensorView<float, 3>& gradient = output.query_scale;
-    if (!gradient.data || gradient.size() == 0) return;
-    ScratchZeros<double, 3> sums(gradient.shape);
-    for (const auto& task : tasks) {
-      const std::int64_t b = gradient.shape[0] == 1 ? 0 : task.sequence->batch;
-      const QueryScaleSums& own = std::get<QueryScaleSums>(task.sums);
-      for (std::int64_t row = 0; row < own.rows; row++) {
-        double* to = &sums(b, gradient.shape[1] == 1 ? 0 : task.key_head * call.group() + row, 0);
-        const double* from = own.values.data() + row * call.queries;
-        for (std::int64_t i = 0; i < call.queries; i++) to[i] += from[i];
-      }
-    }
-    for (std::int64_t b = 0; b < gradient.shape[0]; b++)
-      for (std::int64_t h = 0; h < gradient.shape[1]; h++)
-        for (std::int64_t i = 0; i < gradient.shape[2]; i++) gradient(b, h, i) = static_cast<float>(sums(b, h, i));
-  }
-};
+using QueryScaleSums = GradientSums<QueryScaleOption>;
 
 }  // namespace phasor::detail
 #endif
@@ -136,7 +101,7 @@ class QueryScaleGradient {
   void Add(int64_t head, int64_t query, const float* HWY_RESTRICT q, const float* HWY_RESTRICT gradient) {
     double sum = 0;
     for (int64_t c = 0; c < call_.channels; c++) sum += static_cast<double>(q[c]) * static_cast<double>(gradient[c]);
-    sums_.at(call_, head, query) += sum;
+    sums_.row(head)[query] += sum;
   }
 
  private:

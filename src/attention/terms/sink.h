@@ -10,7 +10,7 @@
 #include "base2.h"
 #include "call.h"
 #include "check_shapes.h"
-#include "terms/by_head.h"
+#include "terms/gradient_sums.h"
 
 namespace phasor::detail {
 
@@ -27,12 +27,12 @@ struct SinkOption {
 
   static void check_gradient(const char* function, const AttentionCall& call, const BackwardOutput& output,
                              List<Extent>& outputs) {
-    if (!output.sinks.data) return;
-    PHASOR_CHECK(!call.options.sinks.empty(), function, "grad_sinks: given without sinks, expected both");
-    check_shape(function, "grad_sinks", output.sinks.shape, {call.heads}, "[H]");
-    check_distinct(function, "grad_sinks", output.sinks.shape, output.sinks.strides);
-    outputs.push_back(extent("grad_sinks", output.sinks));
+    const auto sinks = as_tensor(call.options.sinks);
+    check_option_gradient(function, "grad_sinks", output.sinks, sinks.data, sinks.shape, outputs);
   }
+  static TensorView<float, 3> gradient(const BackwardOutput& output) { return by_head(output.sinks); }
+  // A query's share of it. The sink has this weight and the value 0.
+  static double gradient(double weight, double delta) { return weight * (0 - delta); }
 
   // In base 2; -infinity without sinks.
   static double score(const AttentionCall& call, std::int64_t head) {
@@ -73,24 +73,6 @@ inline SoftmaxEnd end_softmax(const AttentionCall& call, std::int64_t head, doub
   return {static_cast<float>(share / sum), max, sum};
 }
 
-// The gradient of the heads of one key head, summed by one task of the backward pass.
-struct SinkSums {
-  List<double> values;  // [heads of the group]
-
-  void prepare(const AttentionCall& call, const BackwardOutput& output) {
-    if (output.sinks.data) values.resize(static_cast<std::size_t>(call.group()));
-  }
-
-  // A query's share: the sink has this weight and the value 0, so its score has the gradient weight * (0 - delta).
-  void add(const AttentionCall& call, std::int64_t head, double weight, double delta) {
-    values[static_cast<std::size_t>(head % call.group())] -= weight * delta;
-  }
-
-  template <class Tasks>
-  static void reduce(const AttentionCall& call, const Tasks& tasks, const BackwardOutput& output) {
-    add_by_head(call, tasks, by_head(output.sinks),
-                [](const auto& task) -> const List<double>& { return std::get<SinkSums>(task.sums).values; });
-  }
-};
+using SinkSums = GradientSums<SinkOption>;
 
 }  // namespace phasor::detail

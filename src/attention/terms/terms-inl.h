@@ -5,7 +5,7 @@
 //   list_inputs(call, inputs)                          the tensors that it reads
 //   check_gradient(function, call, output, outputs)    the same of its gradient, and the tensors that this writes
 //   prepare(call)                                      what is computed once for a call
-//   ...Sums: prepare, reduce                           the gradient as summed by one task, and the sum of all tasks
+//   gradient(output)                                   the wanted gradient by head, which GradientSums sums and adds
 //
 // where functions that would do nothing are left out; and its vector code, compiled for each instruction set:
 //
