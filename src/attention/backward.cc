@@ -63,10 +63,12 @@ class BackwardRun {
     queries_.Load(block);
     const size_t lanes = queries_.panels() * kPanel;
     const QueryScale& scale = queries_.terms().query_scale();
+    // A query that sees no key adds nothing to gradients of keys and values, also if it is NaN.
+    const auto seeing = [&](size_t i) { return queries_.SeesKeys(i) ? 1.0f : 0.0f; };
     RowsToStrips(
-        queries_.q(), lanes, [&](size_t i) { return static_cast<float>(call_.scale) * scale.At(RowOf(i)); }, q_strips_);
-    RowsToStrips(
-        queries_.grad_out(), lanes, [](size_t) { return 1.0f; }, grad_out_strips_);
+        queries_.q(), lanes, [&](size_t i) { return seeing(i) * static_cast<float>(call_.scale) * scale.At(RowOf(i)); },
+        q_strips_);
+    RowsToStrips(queries_.grad_out(), lanes, seeing, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (distance_bias_) distance_bias_.BeginBlock();
     queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });

@@ -53,7 +53,7 @@ inline HWY_NOINLINE void ScoreGradient(size_t vectors, size_t rows, const float*
 }
 
 // Columns of rows, row i times factor(i), packed: strip s holds columns s * kPanel .. of all rows, [row][kPanel], zero
-// past the last column.
+// past the last column. A factor of 0 gives 0 whatever the row has.
 template <class Factor>
 inline void RowsToStrips(const StagedRows& rows, size_t count, const Factor& factor_of, float* HWY_RESTRICT strips) {
   const FloatTag d;
@@ -63,6 +63,10 @@ inline void RowsToStrips(const StagedRows& rows, size_t count, const Factor& fac
       const float* from = rows.data + i * rows.stride + first;
       const float factor = factor_of(i);
       size_t c = 0;
+      if (factor == 0.0f) {
+        std::fill_n(strips, kPanel, 0.0f);
+        continue;
+      }
       for (; c + kLanes <= columns; c += kLanes)
         hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + c)), d, strips + c);
       for (; c < kPanel; c++) strips[c] = c < columns ? factor * from[c] : 0.0f;

@@ -56,6 +56,7 @@ class StagedQueries {
   // Memory for rows of q; its content is undefined after panels and strips are made.
   float* spare_rows() const { return q_buffer_; }
   double delta(size_t lane) const { return delta_[lane]; }
+  bool SeesKeys(size_t lane) const { return factor_[lane] != 0.0f; }  // or a sink
   // Of a score in base 2, as the sink's.
   double WeightOf(double score, size_t lane) const { return std::exp2(score - base_[lane]) * factor_[lane]; }
 
@@ -86,7 +87,7 @@ class StagedQueries {
   // delta: grad_out . out - grad_lse, what each score's gradient has in common; here its second part.
   void LoadLane(size_t lane) {
     base_[lane] = detail::kInfinity;
-    factor_[lane] = 1.0f;
+    factor_[lane] = 0.0f;
     delta_[lane] = 0.0f;
     if (lane >= count()) return;
     const int64_t b = block_.sequence->batch, h = block_.head, i = RowOf(lane);

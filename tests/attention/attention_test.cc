@@ -151,6 +151,25 @@ TEST(Attention, NanOfLaterKeysDoesNotReachEarlierQueries) {
   });
 }
 
+// Rows of padding: the mask shows them no key, and q and grad_out have what memory held.
+TEST(Attention, NanOfAQueryThatSeesNoKeyDoesNotReachKeys) {
+  Tensor<bool, 4> visible({1, 1, 37, 1});
+  for (std::int64_t i = 0; i < 37; i++) visible(0, 0, i, 0) = i < 30;
+  const AttentionOptions options{.mask = std::as_const(visible).view()};
+  on_every_target([&] {
+    const Sizes sizes{.heads = 2, .queries = 37, .keys = 21};
+    Tensors clean(sizes), poisoned(sizes);
+    for (Tensor<float, 4>* x : {&poisoned.q, &poisoned.grad_out})
+      for (std::int64_t h = 0; h < 2; h++) std::fill_n(&(*x)(0, h, 30, 0), 7 * x->shape()[3], NAN);
+    clean.run(options);
+    poisoned.run(options);
+    EXPECT_TRUE(same_bits(clean.out, poisoned.out));
+    EXPECT_TRUE(same_bits(clean.grad_q, poisoned.grad_q));
+    EXPECT_TRUE(same_bits(clean.grad_k, poisoned.grad_k));
+    EXPECT_TRUE(same_bits(clean.grad_v, poisoned.grad_v));
+  });
+}
+
 TEST(Attention, NanOfOneSequenceDoesNotReachAnother) {
   const std::int64_t starts[] = {0, 19, 40};
   const AttentionOptions options{.query_starts = starts, .key_starts = starts};

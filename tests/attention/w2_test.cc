@@ -286,6 +286,21 @@ TEST(W2, HiddenNaNHurtsNobody) {
   }
 }
 
+TEST(W2, NaNOfAQueryThatSeesNoKeyHurtsNobody) {
+  constexpr std::int64_t kQueries = 37, kHidden = 33;
+  Tensor<bool, 4> visible({1, 1, kQueries, 1});
+  for (std::int64_t i = 0; i < kQueries; i++) visible(0, 0, i, 0) = i != kHidden;
+  Call call({.queries = kQueries});
+  call.options.mask = std::as_const(visible).view();
+  for (Tensor<float, 4>* stream : {&call.q.mu, &call.q.log_sigma})
+    for (std::int64_t h = 0; h < stream->shape()[1]; h++)
+      std::fill_n(&(*stream)(0, h, kHidden, 0), stream->shape()[3], NAN);
+  call.run();
+  for (const Streams* x : {&call.out, &call.grad_q, &call.grad_k, &call.grad_v})
+    EXPECT_TRUE(is_finite(x->mu) && is_finite(x->log_sigma));
+  EXPECT_TRUE(std::isfinite(call.grad_tau));
+}
+
 // The last query stands at key 12. The bias of distances above -1 is -infinity, so no query sees key 12.
 TEST(W2, NaNHiddenByABiasOfDistanceHurtsNobody) {
   Tensor<float, 2> table({2, 3});  // of distances up to -2, -1, and from 0 on
