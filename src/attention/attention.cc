@@ -24,17 +24,8 @@ void attention_backward(const TensorView<const T, 4>& q, const TensorView<const 
   constexpr const char* kName = "attention_backward";
   const AttentionCall call = make_call(kName, q, k, v, options);
   const BackwardInput any{input.out, input.softmax, input.grad_out, input.grad_lse};
-  const BackwardOutput output{.q = gradients.q,
-                              .k = gradients.k,
-                              .v = gradients.v,
-                              .q_rotary = gradients.q_rotary,
-                              .k_rotary = gradients.k_rotary,
-                              .query_scale = gradients.query_scale,
-                              .mask = gradients.mask,
-                              .key_bias = gradients.key_bias,
-                              .relative_bias = gradients.relative_bias,
-                              .alibi_slopes = gradients.alibi_slopes,
-                              .sinks = gradients.sinks};
+  BackwardOutput output = option_gradients(gradients);
+  output.q = gradients.q, output.k = gradients.k, output.v = gradients.v;
   check_backward(kName, call, any, output);
   backward_with_tables(call, any, output);
 }

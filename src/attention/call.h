@@ -116,6 +116,19 @@ struct BackwardOutput {
   TensorView<float, 1> sinks{};
 };
 
+// Those of options: of AttentionGradients or W2Gradients.
+template <class Gradients>
+BackwardOutput option_gradients(const Gradients& gradients) {
+  return {.q_rotary = gradients.q_rotary,
+          .k_rotary = gradients.k_rotary,
+          .query_scale = gradients.query_scale,
+          .mask = gradients.mask,
+          .key_bias = gradients.key_bias,
+          .relative_bias = gradients.relative_bias,
+          .alibi_slopes = gradients.alibi_slopes,
+          .sinks = gradients.sinks};
+}
+
 // The largest factor that scores may be multiplied by. With it, scores of ordinary numbers stay far from the largest
 // float, 3.4e38, so that no infinity minus infinity gives NaN.
 constexpr double kLargestFactor = 1e30;

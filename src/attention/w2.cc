@@ -271,16 +271,8 @@ template <Element T>
 void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>& k, const W2Streams<const T>& v,
                            W2Temperature temperature, const W2BackwardInput<T>& input, const W2Gradients<T>& gradients,
                            const AttentionOptions& options) {
-  const BackwardOutput of_options{.q_rotary = gradients.q_rotary,
-                                  .k_rotary = gradients.k_rotary,
-                                  .query_scale = gradients.query_scale,
-                                  .mask = gradients.mask,
-                                  .key_bias = gradients.key_bias,
-                                  .relative_bias = gradients.relative_bias,
-                                  .alibi_slopes = gradients.alibi_slopes,
-                                  .sinks = gradients.sinks};
   w2_backward(q, k, v, temperature, {input.out, input.softmax, input.grad_out, input.grad_lse},
-              {gradients.q, gradients.k, gradients.v, gradients.tau, of_options}, options);
+              {gradients.q, gradients.k, gradients.v, gradients.tau, option_gradients(gradients)}, options);
 }
 
 // For the element types that kernels convert.
