@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from phasor import _phasor
 from phasor._errors import with_function_name
 from phasor._options import AttentionOptions, with_options
 from phasor.jax._call import ATTENTION, Operands, Settings, call, check_inputs
+from phasor.jax._check import check
 from phasor.jax._options import pack
 
 if TYPE_CHECKING:
@@ -38,9 +40,10 @@ def attention(
     no gradient.
     """
     operands, attributes = pack(options)
-    operands = {**check_inputs({"q": q, "k": k, "v": v}), **operands}
+    inputs = check_inputs({"q": q, "k": k, "v": v})
+    check(_phasor.check_attention, inputs, options)
     settings = Settings(ATTENTION, tuple(sorted(attributes.items())), False, return_lse, return_weights)
-    return results(call(settings, operands))
+    return results(call(settings, {**inputs, **operands}))
 
 
 def results(found: Operands) -> Any:

@@ -16,6 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from phasor import _phasor
 from phasor.jax._options import is_learned
+from phasor.jax._shards import all_varying, result_like
 
 Operands = dict[str, jax.Array]
 _TYPES = ("float32", "bfloat16", "float16")
@@ -69,7 +70,7 @@ def check_inputs(inputs: Mapping[str, Any]) -> Operands:
 
 def call(settings: Settings, operands: Operands) -> Operands:
     """The results of a function by name."""
-    return _compiled(settings, _of_one_mesh(operands))
+    return _compiled(settings, all_varying(operands))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -126,56 +127,39 @@ def _differentiate(settings: Settings, remembered: Any, cotangents: dict[str, An
     grad_lse = cotangents.get("lse")
     if grad_lse is not None and not isinstance(grad_lse, SymbolicZero):
         inputs["grad_lse"] = grad_lse
-    gradients = _backward(settings, wanted, _of_one_mesh(inputs))
+    gradients = _backward(settings, wanted, all_varying(inputs))
     return ({name: gradients.get(f"grad_{name}") for name in operands},)
 
 
 _call.defvjp(_remember, _differentiate, symbolic_zeros=True)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _backward(settings: Settings, wanted: Iterable[str], operands: Operands) -> Operands:
     names = [*settings.function.inputs, *sorted(wanted)]
     results = {f"grad_{name}": (operands[name].shape, operands[name].dtype) for name in names}
     return _foreign(f"phasor_{settings.function.name}_backward", settings, operands, results)
 
 
-@_backward.defjvp
-def _refuse_second_derivative(settings: Settings, wanted: Any, primals: Any, tangents: Any) -> NoReturn:
-    raise NotImplementedError(
-        f"[{settings.function.name}] second derivatives: not supported, expected one jax.grad, jax.vjp or jax.jacrev"
-    )
-
-
 def _foreign(target: str, settings: Settings, operands: Operands, results: Mapping[str, Any]) -> Operands:
     """results: shape and type by name."""
-    vary = _axes(next(iter(operands.values())))
-    more = {"vma": vary} if vary else {}
-    shapes = [jax.ShapeDtypeStruct(shape, dtype, **more) for shape, dtype in results.values()]
-    function = jax.ffi.ffi_call(target, shapes, vmap_method="expand_dims")
-    arrays = function(
-        *operands.values(),
-        operands=" ".join(operands),
-        results=" ".join(results),
-        tokens_first=settings.tokens_first,
-        **dict(settings.attributes),
-    )
-    return dict(zip(results, arrays))
 
+    @jax.custom_jvp
+    def run(operands: Operands) -> Operands:
+        first = next(iter(operands.values()))
+        shapes = [result_like(first, shape, dtype) for shape, dtype in results.values()]
+        arrays = jax.ffi.ffi_call(target, shapes, vmap_method="expand_dims")(
+            *operands.values(),
+            operands=" ".join(operands),
+            results=" ".join(results),
+            tokens_first=settings.tokens_first,
+            **dict(settings.attributes),
+        )
+        return dict(zip(results, arrays))
 
-def _axes(array: jax.Array) -> Any:
-    """The axes of a mesh along which an array varies, inside shard_map."""
-    return getattr(jax.typeof(array), "vma", frozenset())
+    @run.defjvp
+    def refuse(primals: Any, tangents: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"[{settings.function.name}] second derivatives: not supported, expected one jax.grad, jax.vjp or jax.jacrev"
+        )
 
-
-def _of_one_mesh(operands: Operands) -> Operands:
-    """Inside shard_map all operands of a call vary along the same axes; the gradient of a shared one is then summed."""
-    axes = frozenset().union(*map(_axes, operands.values()))
-    if not axes:
-        return operands
-    return {name: _varying(array, axes) for name, array in operands.items()}
-
-
-def _varying(array: jax.Array, axes: Any) -> jax.Array:
-    missing = tuple(sorted(axes - _axes(array)))
-    return jax.lax.pcast(array, missing, to="varying") if missing else array
+    return run(operands)

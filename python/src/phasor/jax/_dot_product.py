@@ -7,9 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from phasor import _phasor
 from phasor._errors import with_function_name
 from phasor._numbers import whole
 from phasor.jax._call import ATTENTION, Settings, call, check_inputs
+from phasor.jax._check import check
 from phasor.jax._forms import as_array
 from phasor.jax._options import pack
 
@@ -48,7 +50,7 @@ def dot_product_attention(
     if query.ndim == 3:
         inputs = {name: x[None] if x.ndim == 3 else x for name, x in inputs.items()}
     q, k, v = check_inputs(inputs).values()
-    options = {
+    options: dict[str, Any] = {
         "scale": scale,
         "causal": is_causal,
         "query_offsets": 0,
@@ -57,6 +59,7 @@ def dot_product_attention(
         "mask": _mask(bias, mask),
     }
     operands, attributes = pack(options)
+    check(_phasor.check_attention, inputs, options, tokens_first=True)
     settings = Settings(ATTENTION, tuple(sorted(attributes.items())), True, return_residual)
     results = call(settings, {"q": q, "k": k, "v": v, **operands})
     out, lse = results["out"], results.get("lse")

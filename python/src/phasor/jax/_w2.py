@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 
+from phasor import _phasor
 from phasor._errors import with_function_name
 from phasor._numbers import real
 from phasor._options import AttentionOptions, with_options
 from phasor.jax._attention import results
 from phasor.jax._call import W2_ATTENTION, Settings, call, check_inputs
+from phasor.jax._check import check
 from phasor.jax._forms import as_array
 from phasor.jax._options import pack
 
@@ -45,15 +49,17 @@ def w2_attention(
     """
     streams = (q_mu, k_mu, v_mu, q_log_sigma, k_log_sigma, v_log_sigma)
     operands, attributes = pack(options)
-    arrays = check_inputs(dict(zip(W2_ATTENTION.inputs, streams)))
+    inputs = check_inputs(dict(zip(W2_ATTENTION.inputs, streams)))
     attributes["eps"] = real(eps, "eps")
-    operands = {**arrays, "tau": _temperature(tau), **operands}
+    temperature = _temperature(tau)
+    known = 1.0 if isinstance(tau, jax.Array) else real(tau, "tau")
+    check(functools.partial(_phasor.check_w2_attention, tau=known, eps=attributes["eps"]), inputs, options)
     settings = Settings(W2_ATTENTION, tuple(sorted(attributes.items())), False, return_lse, return_weights)
-    return results(call(settings, operands))
+    return results(call(settings, {**inputs, "tau": temperature, **operands}))
 
 
 def _temperature(tau: Any) -> Any:
     array = as_array("tau", tau)
-    if array.size != 1 or array.dtype.kind not in "fiV":
-        raise ValueError(f"tau: shape {list(array.shape)} of {array.dtype}, expected one number")
+    if array.size != 1 or not jnp.issubdtype(array.dtype, jnp.floating):
+        raise ValueError(f"tau: shape {list(array.shape)} of {array.dtype}, expected one floating-point number")
     return array.reshape(1).astype(jnp.float32)
