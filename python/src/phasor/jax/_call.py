@@ -69,8 +69,9 @@ def check_inputs(inputs: Mapping[str, Any]) -> Operands:
 
 
 def call(settings: Settings, operands: Operands) -> Operands:
-    """The results of a function by name."""
-    return _compiled(settings, all_varying(operands))
+    """The results of a function by name: first its outs, then lse and weights where asked for."""
+    results = _compiled(settings, all_varying(operands))  # which JAX has sorted by name
+    return {name: results[name] for name in (*settings.function.outs, "lse", "weights") if name in results}
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

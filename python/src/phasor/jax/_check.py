@@ -45,7 +45,8 @@ def _stand_in(name: str, value: Any) -> Any:
         return BlockMask(empty, np.zeros((0, value.query_block, words), np.uint64), value.query_block, value.key_block)
     if name == "seed":
         return 0 if value is not None else None
-    if isinstance(value, jax.Array):
-        boolean, whole = value.dtype == np.bool_, name in _LISTS
-        return _zeros(value.shape, np.bool_ if boolean else np.int32 if whole else np.float32)
+    if name in _LISTS:
+        return _zeros(value.shape, np.int32) if isinstance(value, jax.Array) else value
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _zeros(value.shape, np.bool_ if value.dtype == np.bool_ else np.float32)
     return value
