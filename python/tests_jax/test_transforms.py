@@ -10,7 +10,7 @@ import numpy as np
 import phasor
 import phasor.jax
 import pytest
-from cases import CASES, D, E, G, H, S, T, B, normal, table
+from cases import CASES, B, D, E, G, H, S, T, normal, table
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 N = 3
@@ -52,15 +52,19 @@ OPTIONS = {
 }
 
 
+MAPPINGS = {
+    "none": ("all", "queries"),
+    "shared by sequences": ("all", "all but options", "options"),
+    "one for each": ("all", "all but options"),
+    "by head": ("all but options", "options"),
+}
+
+
 @pytest.mark.parametrize("batch", [1, B])
-@pytest.mark.parametrize("mapped", VMAPPED)
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("options", "mapped"), [(options, mapped) for options, all in MAPPINGS.items() for mapped in all])
 def test_vmap(options, mapped, batch):
     """vmap, vmap of grad and grad of vmap, whether elements are folded into one batch or not."""
     axes = VMAPPED[mapped]
-    if axes[3] == 0 and axes[0] is None and not OPTIONS[options]:
-        pytest.skip("nothing is mapped")
-
     def make(axis, *shape):
         return normal(*((N,) if axis == 0 else ()), *shape)
 

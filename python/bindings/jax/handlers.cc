@@ -150,10 +150,10 @@ xla::Error* error(const xla::Call& call, xla::ErrorCode code, const char* messag
 }
 
 // XLA asks for the version when a handler is registered. Minor versions append members to structs, which a handler that
-// checks their sizes need not know.
+// checks their sizes need not know: so it is as new as XLA. Before 0.2, XLA does not tell its own.
 void tell_version(const xla::Call& call, xla::Metadata& metadata) {
   metadata.version.major = xla::kMajorVersion;
-  metadata.version.minor = call.api->version.major == xla::kMajorVersion ? call.api->version.minor : 0;
+  metadata.version.minor = call.api && call.api->version.major == xla::kMajorVersion ? call.api->version.minor : 1;
   metadata.traits = 0;
 }
 

@@ -51,7 +51,6 @@ enum class DataType : std::int32_t {
   int32 = 4,
   int64 = 5,
   uint32 = 8,
-  uint64 = 9,
   float16 = 10,
   float32 = 11,
   float64 = 12,
@@ -78,8 +77,6 @@ struct Scalar {
 };
 
 enum class AttributeType : std::int32_t { array = 1, dictionary = 2, scalar = 3, text = 4 };
-
-constexpr std::int32_t kBufferArgument = 1;  // the only type of arguments and results
 
 struct Buffers {  // arguments, or results
   std::size_t struct_size;

@@ -50,6 +50,7 @@ def dot_product_attention(
     if query.ndim == 3:
         inputs = {name: x[None] if x.ndim == 3 else x for name, x in inputs.items()}
     q, k, v = check_inputs(inputs).values()
+    _check_shapes(q, k, v)
     options: dict[str, Any] = {
         "scale": scale,
         "causal": is_causal,
@@ -71,6 +72,16 @@ def dot_product_attention(
     if lse is None:
         return out
     return out, jax.lax.stop_gradient(lse.transpose(0, 2, 1).astype(k.dtype)).reshape(query.shape[:-1])
+
+
+def _check_shapes(query: jax.Array, key: jax.Array, value: jax.Array) -> None:
+    batch, _, heads, channels = query.shape
+    if (key.shape[0], key.shape[3]) != (batch, channels):
+        raise ValueError(f"key: shape {list(key.shape)}, expected [{batch}, S, K, {channels}] as query has B and H")
+    if key.shape[2] == 0 or heads % key.shape[2] != 0:
+        raise ValueError(f"key: {key.shape[2]} heads, expected a number that divides the {heads} of query")
+    if value.shape[:3] != key.shape[:3]:
+        raise ValueError(f"value: shape {list(value.shape)}, expected [{', '.join(map(str, key.shape[:3]))}, H] as key has")
 
 
 def _window(sizes: Any) -> tuple[int, int] | None:

@@ -23,16 +23,18 @@ def half_words(bits: Any) -> Any:
 
 
 def _flat_mask(mask: BlockMask) -> tuple[tuple[Any, Any], tuple[int, int]]:
-    bits = mask.bits if isinstance(mask.bits, jax.core.Tracer) or not hasattr(mask.bits, "dtype") else half_words(mask.bits)
+    bits = half_words(mask.bits) if hasattr(mask.bits, "dtype") else mask.bits  # JAX flattens masks of other things, too
     return (mask.blocks, bits), (mask.query_block, mask.key_block)
 
 
 jax.tree_util.register_pytree_node(
-    RotaryTable, lambda table: ((table.cos, table.sin), table.pairing), lambda pairing, parts: RotaryTable(*parts, pairing)
+    RotaryTable,
+    lambda table: ((table.cos, table.sin), table.pairing),
+    lambda pairing, parts: RotaryTable(parts[0], parts[1], pairing),
 )
 jax.tree_util.register_pytree_node(
     RelativeBias,
     lambda bias: ((bias.table,), bias.first_distance),
-    lambda first_distance, parts: RelativeBias(*parts, first_distance),
+    lambda first_distance, parts: RelativeBias(parts[0], first_distance),
 )
-jax.tree_util.register_pytree_node(BlockMask, _flat_mask, lambda sizes, parts: BlockMask(*parts, *sizes))
+jax.tree_util.register_pytree_node(BlockMask, _flat_mask, lambda sizes, parts: BlockMask(parts[0], parts[1], *sizes))
