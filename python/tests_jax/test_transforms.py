@@ -156,6 +156,20 @@ def test_shard_map(axis):
     same(inside(*placed), gradients[1](*arguments), 1e-5)
 
 
+def test_explicit_mesh():
+    """Arrays whose type says how they are sharded go through shard_map; outside they are refused."""
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(AxisType.Explicit,))
+    split, q = PartitionSpec("x"), normal(B, H, T, D)
+    run = lambda q: attention(q, q, q, causal=True)
+    with jax.set_mesh(mesh):
+        placed = jax.device_put(q, NamedSharding(mesh, split))
+        sharded = jax.shard_map(run, in_specs=split, out_specs=split)
+        found = jax.jit(jax.grad(lambda q: (sharded(q) ** 2).sum()))(placed)
+        with pytest.raises(ValueError, match=r"\[attention\] q: sharded by .*expected an array inside jax.shard_map"):
+            jax.jit(run)(placed)
+    same(found, jax.grad(lambda q: (run(q) ** 2).sum())(q), 1e-5)
+
+
 def test_scan_and_checkpoint():
     q, layers = normal(B, H, T, D), normal(4, H)
 

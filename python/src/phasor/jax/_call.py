@@ -16,7 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from phasor import _phasor
 from phasor.jax._options import is_learned
-from phasor.jax._shards import all_varying, result_like
+from phasor.jax._shards import all_varying, check_local, result_like
 
 Operands = dict[str, jax.Array]
 _TYPES = ("float32", "bfloat16", "float16")
@@ -65,6 +65,7 @@ def check_inputs(inputs: Mapping[str, Any]) -> Operands:
             raise TypeError(f"{name}: {array.dtype}, expected {first.dtype} as {next(iter(arrays))} has")
         if array.ndim != 4:
             raise ValueError(f"{name}: shape {list(array.shape)}, expected 4 dimensions")
+        check_local(name, array)
     return arrays
 
 

@@ -17,6 +17,13 @@ def _axes(array: jax.Array) -> Any:
     return kind.manual_axis_type.varying if hasattr(kind, "manual_axis_type") else getattr(kind, "vma", frozenset())
 
 
+def check_local(name: str, array: jax.Array) -> None:
+    """ValueError for an array whose type says how it is sharded (a mesh with explicit axes): XLA cannot split our calls."""
+    spec = getattr(getattr(jax.typeof(array), "sharding", None), "spec", ())
+    if any(axes is not None for axes in spec):
+        raise ValueError(f"{name}: sharded by {spec} of an explicit mesh, expected an array inside jax.shard_map")
+
+
 def result_like(array: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
     """A result that varies as an operand does."""
     if not _axes(array):
