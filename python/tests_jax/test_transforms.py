@@ -38,7 +38,7 @@ def loss_of(others):
         out, lse = attention(q, k, v, **learned, **others, return_lse=True)
         return (out**2).sum() + jnp.sin(lse).sum()
 
-    return loss
+    return jax.jit(loss)
 
 
 VMAPPED = {
@@ -73,7 +73,7 @@ def test_vmap(options, mapped, batch):
     arguments = [make(axis, *shape) for axis, shape in zip(axes, sizes)]
     arguments.append({name: make(axes[3], *shape) for name, shape in shapes.items()})
     loss = loss_of({"causal": True, "query_offsets": 2, "key_lengths": [S - 1] * batch})
-    gradient = jax.grad(loss, (0, 1, 2, 3))
+    gradient = jax.jit(jax.grad(loss, (0, 1, 2, 3)))
     same(jax.vmap(loss, axes)(*arguments), each(loss, axes, *arguments))
     same(jax.jit(jax.vmap(gradient, axes))(*arguments), each(gradient, axes, *arguments), 1e-5)
     outside = jax.grad(lambda *x: jax.vmap(loss, axes)(*x).sum(), (0, 1, 2, 3))(*arguments)
@@ -112,7 +112,7 @@ def test_vmap_of_rotations_and_integers():
 
     arguments = (q, k, q_tables, k_tables, lengths, offsets)
     same(jax.vmap(run)(*arguments), each(run, (0,) * 6, *arguments))
-    gradient = jax.grad(lambda *x: (run(*x) ** 2).sum(), (0, 1, 2, 3))
+    gradient = jax.jit(jax.grad(lambda *x: (run(*x) ** 2).sum(), (0, 1, 2, 3)))
     same(jax.vmap(gradient)(*arguments), each(gradient, (0,) * 6, *arguments), 1e-5)
 
 
@@ -129,7 +129,7 @@ def test_vmap_of_dropout():
 def test_vmap_of_w2():
     streams = [normal(N, B, H, T, D) for _ in range(6)]
     taus = jnp.array([0.5, 1.0, 2.0])
-    run = jax.grad(lambda *x: (phasor.jax.w2_attention(*x[:6], tau=x[6])[0] ** 2).sum(), (0, 3, 6))
+    run = jax.jit(jax.grad(lambda *x: (phasor.jax.w2_attention(*x[:6], tau=x[6])[0] ** 2).sum(), (0, 3, 6)))
     same(jax.vmap(run)(*streams, taus), each(run, (0,) * 7, *streams, taus), 1e-5)
     shared = (*(0,) * 6, None)
     same(jax.vmap(run, shared)(*streams, taus[0]), each(run, shared, *streams, taus[0]), 1e-5)
