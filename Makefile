@@ -11,6 +11,7 @@ PEERS_VENV := build/peers-venv
 PYTHON_VENV := build/python-venv
 PYTHON := $(CURDIR)/$(PYTHON_VENV)/bin/python
 TORCH_VENV := build/torch-venv
+JAX_VENV := build/jax-venv
 
 # $(call configure,PRESET), $(call build,PRESET[,TARGET]), $(call check,PRESET). Configuring is silent but for
 # warnings and errors; ninja uses all cores by itself.
@@ -26,7 +27,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-page pictures python bench bench-turns bench-peers lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-jax test-page pictures python bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -53,8 +54,15 @@ test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.to
 	@$(call install_python,$(TORCH_VENV)/bin/python)
 	$(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch
 
+test-jax: $(PYTHON_VENV)/made $(JAX_VENV)/made ## Run the tests of phasor.jax (downloads JAX)
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target _phasor
+	@$(call install_python,$(JAX_VENV)/bin/python)
+	$(JAX_VENV)/bin/python -m pytest --quiet python/tests_jax
+
 test-all: ## Everything that CI does and more, at full size: all seeds, night-sized tests, clang, all files (hours)
-	PHASOR_NIGHT=1 $(MAKE) test test-torch test-page sanitize clang demo
+	PHASOR_NIGHT=1 $(MAKE) test test-torch test-jax test-page sanitize clang demo
 	PHASOR_NIGHT=1 $(MAKE) fuzz FUZZ_SECONDS=1200
 	CCACHE_DISABLE=1 $(MAKE) python
 	$(MAKE) lint-all
@@ -80,6 +88,13 @@ $(TORCH_VENV)/made: python/requirements-torch.txt
 	@scripts/packages python
 	@test -x $(TORCH_VENV)/bin/python || python3 -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+# What the tests need beside JAX.
+$(JAX_VENV)/made: python/requirements-jax.txt
+	@scripts/packages python
+	@test -x $(JAX_VENV)/bin/python || python3 -m venv $(JAX_VENV)
+	$(JAX_VENV)/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
 test-page: ## Look at the pages in headless Chromium; screenshots go to build/page
@@ -110,6 +125,13 @@ bench-turns: ## Compare speed with a revision (BASE=v0.1; CASES='forward|decode'
 	@$(call build,bench,benchmarks/phasor_bench)
 	benchmarks/turns.py build/base-$(BASE)/build/bench/benchmarks/phasor_bench build/bench/benchmarks/phasor_bench \
 	  --cases '$(or $(CASES),.)'
+
+bench-jax: $(PYTHON_VENV)/made $(JAX_VENV)/made ## Measure beside jax.nn.dot_product_attention (downloads JAX), and write docs/jax.md's table
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target _phasor
+	@$(call install_python,$(JAX_VENV)/bin/python)
+	$(JAX_VENV)/bin/python benchmarks/peers/jax_attention.py --write
 
 bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downloads both), and write docs/performance.md's tables
 	@scripts/packages bench-peers

@@ -50,6 +50,13 @@ void backward(nb::handle q_object, nb::handle k_object, nb::handle v_object, nb:
   });
 }
 
+void check(nb::handle q_object, nb::handle k_object, nb::handle v_object, const nb::kwargs& options) {
+  static constexpr const char* kName = "check_attention";
+  const Array q(kName, "q", q_object), k(kName, "k", k_object), v(kName, "v", v_object);
+  const OptionArguments arguments(kName, options, q);
+  check_attention(q.view<const float, 4>(), k.view<const float, 4>(), v.view<const float, 4>(), arguments.value);
+}
+
 // The map of blocks and the bits of partial ones.
 std::pair<nb::object, nb::object> block_mask(nb::handle visible, std::int64_t query_block, std::int64_t key_block) {
   const Array mask("make_block_mask", "visible", visible);
@@ -65,6 +72,7 @@ void bind_attention(nb::module_& module) {
   module.def("attention_backward", &backward, array_arg("q"), array_arg("k"), array_arg("v"), array_arg("out"),
              array_arg("softmax"), array_arg("grad_out"), array_arg("grad_lse"), array_arg("grad_q"),
              array_arg("grad_k"), array_arg("grad_v"), nb::arg("option_gradients"), nb::arg("options"));
+  module.def("check_attention", &check, array_arg("q"), array_arg("k"), array_arg("v"), nb::arg("options"));
   module.def("attention_options", &option_rows);
   module.def("make_block_mask", &block_mask, array_arg("visible"), nb::arg("query_block") = 128,
              nb::arg("key_block") = 128);

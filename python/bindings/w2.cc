@@ -70,6 +70,16 @@ double backward(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_
   return grad_tau;
 }
 
+void check(nb::handle q_mu, nb::handle k_mu, nb::handle v_mu, nb::handle q_log_sigma, nb::handle k_log_sigma,
+           nb::handle v_log_sigma, double tau, double eps, const nb::kwargs& options) {
+  static constexpr const char* kName = "check_w2_attention";
+  const StreamArrays q{{kName, "q_mu", q_mu}, {kName, "q_log_sigma", q_log_sigma}},
+      k{{kName, "k_mu", k_mu}, {kName, "k_log_sigma", k_log_sigma}},
+      v{{kName, "v_mu", v_mu}, {kName, "v_log_sigma", v_log_sigma}};
+  const OptionArguments arguments(kName, options, q.mu);
+  check_w2_attention(q.view<const float>(), k.view<const float>(), v.view<const float>(), {tau, eps}, arguments.value);
+}
+
 }  // namespace
 
 void bind_w2(nb::module_& module) {
@@ -85,6 +95,9 @@ void bind_w2(nb::module_& module) {
              array_arg("grad_v_mu"), array_arg("grad_q_log_sigma"), array_arg("grad_k_log_sigma"),
              array_arg("grad_v_log_sigma"), arg("option_gradients"), nb::kw_only(), arg("tau") = 1.0,
              arg("eps") = kTauEps, arg("options"));
+  module.def("check_w2_attention", &check, array_arg("q_mu"), array_arg("k_mu"), array_arg("v_mu"),
+             array_arg("q_log_sigma"), array_arg("k_log_sigma"), array_arg("v_log_sigma"), nb::kw_only(),
+             arg("tau") = 1.0, arg("eps") = kTauEps, arg("options"));
 }
 
 }  // namespace phasor::python

@@ -43,3 +43,12 @@ PHASOR_INSTANTIATE(f16);
 #undef PHASOR_INSTANTIATE
 
 }  // namespace phasor::detail
+
+namespace phasor {
+
+void check_attention(const TensorView<const float, 4>& q, const TensorView<const float, 4>& k,
+                     const TensorView<const float, 4>& v, const AttentionOptions& options) {
+  detail::make_call("check_attention", q, k, v, options);
+}
+
+}  // namespace phasor

@@ -288,4 +288,10 @@ PHASOR_INSTANTIATE(f16);
 #undef PHASOR_INSTANTIATE
 
 }  // namespace detail
+
+void check_w2_attention(const W2Streams<const float>& q, const W2Streams<const float>& k,
+                        const W2Streams<const float>& v, W2Temperature temperature, const AttentionOptions& options) {
+  detail::make_problem("check_w2_attention", q, k, v, temperature, options);
+}
+
 }  // namespace phasor

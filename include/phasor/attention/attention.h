@@ -136,6 +136,11 @@ void attention_backward(const TensorView<const T, 4>& q, const TensorView<const 
 
 }  // namespace detail
 
+// Throws what attention_forward throws for these shapes and options, and computes nothing: for programs that are built
+// before they run. Elements of q, k and v are not read, so those of other types may be given as float.
+void check_attention(const TensorView<const float, 4>& q, const TensorView<const float, 4>& k,
+                     const TensorView<const float, 4>& v, const AttentionOptions& options = {});
+
 // T, the element type of all tensors, is that of q: float, bf16 or f16.
 template <class U, Element T = std::remove_const_t<U>>
 void attention_forward(TensorView<U, 4> q, std::type_identity_t<TensorView<const T, 4>> k,

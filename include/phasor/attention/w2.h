@@ -77,6 +77,11 @@ void w2_attention_backward(const W2Streams<const T>& q, const W2Streams<const T>
 
 }  // namespace detail
 
+// As check_attention.
+void check_w2_attention(const W2Streams<const float>& q, const W2Streams<const float>& k,
+                        const W2Streams<const float>& v, W2Temperature temperature,
+                        const AttentionOptions& options = {});
+
 // D and E are at most 256; with softcap, sinks, query_scale or key_bias D is at most 255. tau is finite, eps at least
 // 0, their sum above 0. T, the element type of all streams, is that of q: float, bf16 or f16.
 template <class U, Element T = std::remove_const_t<U>>

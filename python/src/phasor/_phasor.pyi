@@ -41,6 +41,9 @@ def attention_forward(
     **options: Unpack[AttentionOptions],
 ) -> None: ...
 
+# Raises what attention_forward would for arrays of these shapes, of float32, and computes nothing.
+def check_attention(q: Array, k: Array, v: Array, **options: Unpack[AttentionOptions]) -> None: ...
+
 # option_gradients: memory for the gradients of options, by the names of these.
 def attention_backward(
     q: Array,
@@ -103,6 +106,21 @@ def w2_attention_backward(
     eps: float = 1e-6,
     **options: Unpack[AttentionOptions],
 ) -> float: ...
+def check_w2_attention(
+    q_mu: Array,
+    k_mu: Array,
+    v_mu: Array,
+    q_log_sigma: Array,
+    k_log_sigma: Array,
+    v_log_sigma: Array,
+    *,
+    tau: float = 1.0,
+    eps: float = 1e-6,
+    **options: Unpack[AttentionOptions],
+) -> None: ...
+
+# XLA's handlers for jax.ffi, by name: capsules of function pointers.
+def jax_handlers() -> dict[str, Any]: ...
 def merge_attention(
     out: Array, lse: Array, out2: Array, lse2: Array, merged_out: Array, merged_lse: Array
 ) -> None: ...
