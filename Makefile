@@ -12,6 +12,9 @@ PYTHON_VENV := build/python-venv
 PYTHON := $(CURDIR)/$(PYTHON_VENV)/bin/python
 TORCH_VENV := build/torch-venv
 JAX_VENV := build/jax-venv
+WHEELS_VENV := build/wheels/venv
+# The interpreters whose headers wheels are built with; the newest makes the wheel for itself and all later ones.
+PYTHONS ?= python3.10 python3.11 python3.12
 
 # $(call configure,PRESET), $(call build,PRESET[,TARGET]), $(call check,PRESET). Configuring is silent but for
 # warnings and errors; ninja uses all cores by itself.
@@ -27,7 +30,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-jax test-page pictures python bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -50,14 +53,14 @@ test: $(PYTHON_VENV)/made ## Build everything and run all tests, random ones wit
 test-torch: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Run the tests of phasor.torch and phasor.transformers (downloads torch)
 	@scripts/packages test
 	@$(call configure_python,release)
-	@cmake --build --preset release --target _phasor
+	@cmake --build --preset release --target python_package
 	@$(call install_python,$(TORCH_VENV)/bin/python)
 	$(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch
 
 test-jax: $(PYTHON_VENV)/made $(JAX_VENV)/made ## Run the tests of phasor.jax (downloads JAX)
 	@scripts/packages test
 	@$(call configure_python,release)
-	@cmake --build --preset release --target _phasor
+	@cmake --build --preset release --target python_package
 	@$(call install_python,$(JAX_VENV)/bin/python)
 	$(JAX_VENV)/bin/python -m pytest --quiet python/tests_jax
 
@@ -75,6 +78,21 @@ python: ## Install the Python package into a fresh environment, as a user does, 
 	  --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ \
 	  --config-settings=cmake.define.PHASOR_WARNINGS_AS_ERRORS=ON .
 	cd build && fresh-venv/bin/python -c "import phasor; print('phasor', phasor.__version__)"
+
+wheels: $(WHEELS_VENV)/made ## Build wheels for x86-64 and aarch64, and the sdist, into build/wheels/dist (PYTHONS=...)
+	@scripts/packages wheels
+	$(WHEELS_VENV)/bin/python scripts/wheels/build.py $(PYTHONS)
+
+test-wheels: $(WHEELS_VENV)/made ## Install what make wheels built in bare systems, aarch64 under QEMU (as root)
+	@scripts/packages test-wheels
+	tests/wheels/run.sh build/wheels/dist
+
+# What builds wheels.
+$(WHEELS_VENV)/made: scripts/wheels/requirements.txt
+	@scripts/packages wheels
+	@test -x $(WHEELS_VENV)/bin/python || python3 -m venv $(WHEELS_VENV)
+	$(WHEELS_VENV)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
 
 # What the Python package and its tests need, without torch.
 $(PYTHON_VENV)/made: python/requirements.txt
@@ -129,7 +147,7 @@ bench-turns: ## Compare speed with a revision (BASE=v0.1; CASES='forward|decode'
 bench-jax: $(PYTHON_VENV)/made $(JAX_VENV)/made ## Measure beside jax.nn.dot_product_attention (downloads JAX), and write docs/jax.md's table
 	@scripts/packages test
 	@$(call configure_python,release)
-	@cmake --build --preset release --target _phasor
+	@cmake --build --preset release --target python_package
 	@$(call install_python,$(JAX_VENV)/bin/python)
 	$(JAX_VENV)/bin/python benchmarks/peers/jax_attention.py --write
 
@@ -140,7 +158,7 @@ bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downl
 	$(PEERS_VENV)/bin/pip install --quiet --requirement benchmarks/peers/requirements.txt
 	$(PEERS_VENV)/bin/python benchmarks/peers/compare.py --write
 	@$(call configure_python,release)
-	@cmake --build --preset release --target _phasor
+	@cmake --build --preset release --target python_package
 	@$(call install_python,$(PEERS_VENV)/bin/python)
 	$(PEERS_VENV)/bin/python benchmarks/peers/transformers_llama.py --write
 

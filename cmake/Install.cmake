@@ -12,5 +12,14 @@ configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake
 write_basic_package_version_file(phasor-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/phasor-config.cmake ${PROJECT_BINARY_DIR}/phasor-config-version.cmake
         DESTINATION ${package_dir} COMPONENT core)
+
+# For builds without CMake: everything, so it is installed with the last component. Static libraries name what they need.
+if(BUILD_SHARED_LIBS)
+  set(private .private)
+endif()
+file(RELATIVE_PATH prefix_of_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/phasor.pc.in phasor.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/phasor.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT training)
+
 install(FILES include/phasor/phasor.h include/phasor/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/phasor
         COMPONENT core)

@@ -35,8 +35,9 @@ endfunction()
 # phasor_library(<folder> SOURCES ... [DEPENDS <folder> ...] [PRIVATE <target> ...])
 #
 # One folder = one target phasor::<folder> = one install component. Its public headers are
-# include/phasor/<folder>. Each target sees, through a folder of links, only its own headers and those of
-# the folders it depends on, so an include against the direction of the data does not compile.
+# include/phasor/<folder>. Each target of this project sees, through a folder of links, only its own headers and those of
+# the folders it depends on, so an include against the direction of the data does not compile. Another project that
+# builds phasor as a part of itself sees all of include, as it does after installation.
 function(phasor_library folder)
   phasor_compiled_folder(${folder} ${ARGN})
   set(links ${PROJECT_BINARY_DIR}/include/${folder})
@@ -78,10 +79,12 @@ function(phasor_compiled_folder folder)
   add_library(phasor::${folder} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} CXX_EXTENSIONS OFF
                                              POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION}
-                                             SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+                                             SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                                             DEFINE_SYMBOL "" INSTALL_RPATH $ORIGIN)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include/${folder}>
-                                       PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  set(is_ours $<PATH:IS_PREFIX,${PROJECT_BINARY_DIR},$<TARGET_PROPERTY:BINARY_DIR>>)
+  set(headers $<IF:${is_ours},${PROJECT_BINARY_DIR}/include/${folder},${PROJECT_SOURCE_DIR}/include>)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${headers}> PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   list(TRANSFORM arg_DEPENDS PREPEND phasor_)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE}
                                          $<BUILD_INTERFACE:phasor_compiler>)

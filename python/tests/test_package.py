@@ -70,6 +70,14 @@ def test_symbols_of_the_library_stay_inside():
     assert not [name for name in exported if name.startswith(("_ZN6phasor", "_ZNK6phasor"))]
 
 
+def test_the_tool_is_in_the_package():
+    command = [sys.executable, "-m", "phasor"]
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True)
+    assert version.returncode == 0 and phasor.__version__ in version.stdout, version.stderr
+    wrong = subprocess.run([*command, "no-such-command"], capture_output=True, text=True)
+    assert wrong.returncode != 0 and "no-such-command" in wrong.stderr
+
+
 # Those that need torch are run by tests_torch/test_documents.py.
 def test_readme():
     programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -103,5 +111,5 @@ def test_what_is_missing_is_named(module, missing):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode != 0
-    message = f"ImportError: phasor.{module} needs {missing}, which is not installed: pip install {missing}"
+    message = f"ImportError: phasor.{module} needs {missing}, which is not installed: pip install 'phasor-attention[{module}]'"
     assert run.stderr.strip().splitlines()[-1] == message

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh SOURCE BUILD COMPILER: installs components of a finished build in a folder of their own and has a
-# consumer project find, link and run them; builds the README's C++ program as it is printed; and uses the
-# sources without installing. Run by ctest.
+# consumer project find, link and run them, with CMake and with pkg-config; builds the README's C++ program as it is
+# printed; installs shared libraries; and uses the sources without installing. Run by ctest.
 set -euo pipefail
 source=$1 build=$2 compiler=$3
 
@@ -70,12 +70,58 @@ readme() {
   "$work/consumer/example"
 }
 
-# sources WITH COMPONENT TARGET: a consumer that builds phasor as a part of itself, up to this target. Flags that make it
-# quick to compile; sanitizers are not what is tested.
-sources() {
-  echo "$2, from the sources with $1:"
-  must configure "$source/tests/install" -D CMAKE_CXX_FLAGS=-O0 -D PHASOR_ONE_TARGET=ON -D PHASOR="$source" -D WITH="$1" -D COMPONENT="$2"
-  must cmake --build "$work/consumer" --target "$3"
+# example FOLDER PROGRAM PATTERN OPTION...: a project of examples/cpp builds, and its program prints the pattern.
+example() {
+  echo "examples/cpp/$1:"
+  must configure "$source/examples/cpp/$1" "${@:4}"
+  must cmake --build "$work/consumer"
+  "$work/consumer/$2" | grep -E "$3"
+}
+
+# pkg_config PREFIX: a program without CMake.
+pkg_config() {
+  local flags
+  echo "attention, with pkg-config:"
+  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$1" -name phasor.pc)") pkg-config --cflags --libs phasor)
+  # shellcheck disable=SC2046,SC2086  # lists of words
+  must "$compiler" $(cached CMAKE_CXX_FLAGS) "$source/tests/install/attention.cc" $flags -o "$work/with-pkg-config"
+  "$work/with-pkg-config"
+}
+
+# shared: the parts up to position as shared libraries, which carry the version, are found beside the tool of a prefix
+# and by a consumer.
+shared() {
+  local name library
+  echo "position, shared:"
+  must configure "$source" "${quick[@]}" -D BUILD_SHARED_LIBS=ON -D PHASOR_BUILD_TOOLS=OFF -D PHASOR_BUILD_TESTS=OFF -D PHASOR_BUILD_EXAMPLES=OFF
+  must cmake --build "$work/consumer" --target phasor_position
+  must cmake --install "$work/consumer" --prefix "$work/shared" --component core
+  must cmake --install "$work/consumer" --prefix "$work/shared" --component position
+  for name in core position; do
+    library=$(find "$work/shared" -name "libphasor_$name.so.*.*.*")
+    objdump -p "$library" | grep -E "SONAME +libphasor_$name\.so\.[0-9]+\.[0-9]+$"
+  done
+  works "$work/shared" position
+}
+
+# What makes sources quick to compile; sanitizers are not what is tested.
+quick=(-D CMAKE_CXX_FLAGS=-O0 -D PHASOR_ONE_TARGET=ON)
+
+# headers WITH PROGRAM: a consumer that builds phasor as a part of itself and links phasor::attention finds the headers of
+# this program. Only the program is compiled: kernels take minutes.
+headers() {
+  local object=$2.o
+  echo "headers of $2, from the sources with $1:"
+  must configure "$source/tests/install" "${quick[@]}" -D PHASOR="$source" -D WITH="$1" -D COMPONENT=attention -D PROGRAM="$2"
+  [[ $generator != Ninja ]] || object=CMakeFiles/consumer.dir/$2.cc.o
+  must cmake --build "$work/consumer" --target "$object"
+}
+
+# warns PATTERN FOLDER OPTION...: configuring without a build type says so.
+warns() {
+  echo "no build type in $(basename "$2"):"
+  must configure "${@:2}" -D CMAKE_BUILD_TYPE=
+  grep -E "$1" "$work/log"
 }
 
 install "$work/core-only" core
@@ -92,9 +138,12 @@ works "$work/all" models
 works "$work/all" training
 fails "$work/all" no_such_part
 readme "$work/all"
+example find_package window 'on the average [4-7]\.' -D phasor_ROOT="$work/all"
+pkg_config "$work/all"
 
-sources FetchContent core consumer
-"$work/consumer/consumer"
-# The kernels take minutes to compile, so of the consumer only its own file is: it finds its headers.
-if [[ $generator == Ninja ]]; then object=CMakeFiles/consumer.dir/attention.cc.o; else object=attention.o; fi
-sources add_subdirectory attention "$object"
+shared
+example fetch_content frequencies 'pair 63: +5063255\.8 -> +20253023\.2' "${quick[@]}"
+warns 'CMAKE_BUILD_TYPE is not set, so nothing is optimised' "$source/examples/cpp/fetch_content" "${quick[@]}"
+warns 'CMAKE_BUILD_TYPE is not set, Release is used' "$source" "${quick[@]}" -D PHASOR_BUILD_TESTS=OFF
+headers add_subdirectory attention
+headers FetchContent layers # which phasor::attention does not link: all headers are there, as after installation

@@ -14,11 +14,13 @@ _Result = TypeVar("_Result")
 _MESSAGE = re.compile(r"(?:\[[\w.:]+\] )?(\w+(?:, \w+)*: .*)", re.DOTALL)
 
 
-def require(package: str, module: str, command: str = "") -> None:
+def require(package: str, module: str) -> None:
     """ImportError where a package that a module is for is not installed."""
     if importlib.util.find_spec(package) is None:
-        command = command or f"pip install {package}"
-        raise ImportError(f"{module} needs {package}, which is not installed: {command}") from None
+        extra = module.removeprefix("phasor.")
+        raise ImportError(
+            f"{module} needs {package}, which is not installed: pip install 'phasor-attention[{extra}]'"
+        ) from None
 
 
 def with_function_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:

@@ -10,7 +10,7 @@ module is imported.
 
 from phasor._errors import require
 
-require("jax", "phasor.jax", "pip install 'phasor-attention[jax]'")
+require("jax", "phasor.jax")
 
 from phasor.jax import _pytrees as _pytrees
 from phasor.jax._attention import attention
