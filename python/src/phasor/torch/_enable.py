@@ -17,7 +17,7 @@ from phasor.torch import _nested
 from phasor.torch._flash import PACKED
 from phasor.torch._overrides import Overrides
 from phasor.torch._report import count_phasor, count_torch
-from phasor.torch._rules import is_traced, reason_for_torch
+from phasor.torch._rules import SMALL, is_tiny, is_traced, reason_for_torch
 from phasor.torch._sdpa import scaled_dot_product_attention
 
 _NAME = "scaled_dot_product_attention"
@@ -26,7 +26,19 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _MATH = int(torch.nn.attention.SDPBackend.MATH)
 
 
-def _kernel(
+def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+    """What the dispatcher calls. Arguments are passed on as they came, in the least time."""
+    if is_tiny(query, key):
+        reason: str | None = SMALL
+    else:
+        out, reason = _attention(query, key, value, *rest, **named)
+        if reason is None:
+            return out
+    count_torch(reason)
+    return _torchs(_COMPOSITE, query, key, value, *rest, **named)
+
+
+def _attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -36,23 +48,22 @@ def _kernel(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> torch.Tensor:
-    arguments = (query, key, value, attn_mask, dropout_p, is_causal)
+) -> tuple[Any, str | None]:
+    """The result by phasor, or why torch is to compute it."""
     reason = reason_for_torch(query, key, value, attn_mask, dropout_p)
-    if reason is None:
-        try:
-            out = scaled_dot_product_attention(*arguments, scale=scale, enable_gqa=enable_gqa)
-        except (RuntimeError, TypeError) as error:  # torch has its own error, or computes it
-            reason = f"refused: {str(error).splitlines()[0]}"
-        else:
-            count_phasor(_NAME, is_traced(query))
-            # The order of torch's memory, on which a view of the result may depend: of its flash kernel q's, as ours,
-            # of the composition by matrix products the usual one.
-            if torch._fused_sdp_choice(*arguments, scale=scale, enable_gqa=enable_gqa) == _MATH:
-                return out.contiguous()
-            return out
-    count_torch(reason)
-    return _torchs(_COMPOSITE, *arguments, scale=scale, enable_gqa=enable_gqa)
+    if reason is not None:
+        return None, reason
+    arguments = (query, key, value, attn_mask, dropout_p, is_causal)
+    try:
+        out = scaled_dot_product_attention(*arguments, scale=scale, enable_gqa=enable_gqa)
+    except (RuntimeError, TypeError) as error:  # torch has an error of its own, or computes it
+        return None, f"refused: {str(error).splitlines()[0]}"
+    count_phasor(_NAME, is_traced(query))
+    # The order of torch's memory, on which a view of the result may depend: of its flash kernel q's, which is ours too, of
+    # its composition of matrix products the usual one.
+    if torch._fused_sdp_choice(*arguments, scale=scale, enable_gqa=enable_gqa) == _MATH:
+        out = out.contiguous()
+    return out, None
 
 
 _SDPA = Overrides({(_NAME, "CPU"): _kernel, (_NAME, "AutogradCPU"): _kernel})

@@ -28,19 +28,26 @@ SMALL = "small: torch's own kernel is faster"
 _OTHER_SHAPES = "shapes that phasor does not take"
 
 
+def is_tiny(query: torch.Tensor, key: torch.Tensor) -> bool:
+    """Whether nothing else need be known: a call of some microseconds."""
+    if key.dim() < 2:
+        return True  # wrong, which torch finds
+    work = query.numel() * key.size(-2)
+    return type(work) is int and work < _LEAST_WORK
+
+
 def reason_for_torch(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout_p: float
 ) -> str | None:
-    """Why torch's own implementation is to compute a call; None for one that phasor computes.
-
-    Small calls are found first, because they are those that a microsecond hurts.
-    """
-    if key.dim() < 2 or query.dim() < 2:
+    """Why torch's own implementation is to compute a call; None for one that phasor computes. Small calls are found
+    first, because they are those that a microsecond hurts."""
+    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         return _OTHER_SHAPES
-    work = query.numel() * key.shape[-2]
-    if type(work) is int and work < _LEAST_WORK:
+    if _is_small(query, key, value, mask, dropout_p):
         return SMALL
-    return _reason_of_kind(query, key, value, mask, dropout_p) or _reason_of_size(query, key, value, mask, dropout_p, work)
+    if not (0 < query.size(-1) <= _LARGEST_HEAD and 0 < value.size(-1) <= _LARGEST_HEAD):
+        return _OTHER_SHAPES
+    return _reason_of_kind(query, key, value, mask, dropout_p)
 
 
 def is_traced(tensor: torch.Tensor) -> bool:
@@ -67,23 +74,25 @@ def _reason_of_kind(
     return None
 
 
-def _reason_of_size(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout_p: float, work: Any
-) -> str | None:
-    (queries, channels), keys = query.shape[-2:], key.shape[-2]
-    if value.dim() < 2 or not (0 < channels <= _LARGEST_HEAD and 0 < value.shape[-1] <= _LARGEST_HEAD):
-        return _OTHER_SHAPES
-    inputs = (query, key, value) if mask is None else (query, key, value, mask)
-    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-    few = (recorded or dropout_p > 0.0) and _surely(queries, _QUERIES)
-    if dropout_p > 0.0:
+def _is_small(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout_p: float
+) -> bool:
+    """Whether torch's kernel is faster."""
+    queries, keys = query.size(-2), key.size(-2)
+    recorded = torch.is_grad_enabled() and (
+        query.requires_grad or key.requires_grad or value.requires_grad or (mask is not None and mask.requires_grad)
+    )
+    if (recorded or dropout_p) and _surely(queries, _QUERIES):
+        return True
+    if dropout_p:
         limit = _WORK_OF_DROPOUT
-    elif query.dtype in _HALF:
-        limit = _WORK_OF_HALF if recorded or _surely(queries, 2) else _WORK_OF_HALF_FORWARD
-    else:
+    elif query.dtype is torch.float32:
         limit = _WORK_RECORDED if recorded else _WORK_FORWARD
-        few = few or not _surely(queries, 2) and _surely(queries * keys, _SCORES_OF_HEAD + 1)
-    return SMALL if few or _surely(work, limit * torch.get_num_threads()) else None
+        if not _surely(queries, 2) and _surely(queries * keys, _SCORES_OF_HEAD + 1):
+            return True
+    else:
+        limit = _WORK_OF_HALF if recorded or _surely(queries, 2) else _WORK_OF_HALF_FORWARD
+    return _surely(query.numel() * keys, limit * torch.get_num_threads())
 
 
 def _surely(number: Any, limit: int) -> bool:
