@@ -114,14 +114,14 @@ def test_model_of_transformers(name, padding):
         model.zero_grad()
         logits = model(**given).logits
         logits.square().mean().backward()
-        return [logits.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+        return logits.detach(), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
     expected = results()
     with phasor.torch.enable(), Counted() as count:
         found = results()
     assert count.phasor == calls and not count.torch
-    for ours, theirs in zip(found, expected):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3 * theirs.abs().max().item())
+    for ours, theirs in zip(found, expected):  # some gradients are 0 but for rounding: those of biases of keys
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.abs().max().item())
 
 
 def test_checkpointing_repeats_dropout():
