@@ -104,6 +104,36 @@ def test_multihead_attention_and_encoder(masked):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("mask", ["none", "keys", "queries", "both"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_encoder_in_inference(mask, dtype):
+    """Of 300 tokens: torch's fast path would store all scores."""
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dtype=dtype).eval()
+    x, padding = torch.randn(2, 300, 32, dtype=dtype), torch.zeros(2, 300, dtype=torch.bool)
+    padding[0, 200:] = True
+    options = {}
+    if mask in ("keys", "both"):
+        options["src_key_padding_mask"] = padding
+    if mask in ("queries", "both"):
+        options["src_mask"] = torch.ones(300, 300, dtype=torch.bool).triu(1)
+    with torch.inference_mode():
+        expected = layer(x, **options)
+        with phasor.torch.enable(), Counted() as count:
+            found = layer(x, **options)
+    assert count.phasor == (dtype is torch.float32)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_of_multihead_attention_are_torchs():
+    layer, x = torch.nn.MultiheadAttention(32, 4, batch_first=True).eval(), torch.randn(2, 300, 32)
+    with torch.inference_mode():
+        expected = layer(x, x, x)
+        with phasor.torch.enable():
+            found = layer(x, x, x)
+    for ours, theirs in zip(found, expected):
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "t5"])
 @pytest.mark.parametrize("padding", [None, "right"])
 def test_model_of_transformers(name, padding):

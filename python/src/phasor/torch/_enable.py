@@ -15,6 +15,7 @@ import torch
 import phasor
 from phasor.torch import _nested
 from phasor.torch._flash import PACKED
+from phasor.torch._native import NATIVE
 from phasor.torch._overrides import Overrides
 from phasor.torch._report import count_phasor, count_torch
 from phasor.torch._rules import SMALL, is_tiny, is_traced, reason_for_torch
@@ -29,12 +30,12 @@ _MATH = int(torch.nn.attention.SDPBackend.MATH)
 def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
     """What the dispatcher calls. Arguments are passed on as they came, in the least time."""
     if is_tiny(query, key):
-        reason: str | None = SMALL
+        count_torch(SMALL)
     else:
         out, reason = _attention(query, key, value, *rest, **named)
         if reason is None:
             return out
-    count_torch(reason)
+        count_torch(reason)
     return _torchs(_COMPOSITE, query, key, value, *rest, **named)
 
 
@@ -128,14 +129,9 @@ def _switch(on: bool) -> None:
     if on is _is_on:
         return
     _is_on = on
-    if on:
-        _SDPA.add()
-        PACKED.add()
-        _nested.enable()
-    else:
-        _SDPA.remove()
-        PACKED.remove()
-        _nested.disable()
+    for kernels in (_SDPA, PACKED, NATIVE):
+        kernels.add() if on else kernels.remove()
+    _nested.enable() if on else _nested.disable()
     _tag_compiled_code(on)
 
 

@@ -32,7 +32,8 @@ def _softmax(lse: torch.Tensor) -> torch.Tensor:
 def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
     """Writes out; returns the log-sum-exp [B, H, T]."""
     lse = empty_float32(q.shape[:3])
-    _phasor.attention_forward(*map(with_contiguous_rows, (q, k, v)), out, lse, None, None, **options)
+    q, k, v = (with_contiguous_rows(x) for x in (q, k, v))
+    _phasor.attention_forward(q, k, v, out, lse, None, None, **options)
     return lse
 
 
@@ -40,8 +41,11 @@ def _backward(
     grad_out: torch.Tensor, tokens: Tensors, out: torch.Tensor, lse: torch.Tensor, grads: Tensors, options: dict[str, Any]
 ) -> None:
     """Writes grads: of q, k and v."""
-    given = map(with_contiguous_rows, (*tokens, out, _softmax(lse), grad_out))
-    _phasor.attention_backward(*given, None, *grads, option_gradients={}, **options)
+    q, k, v, out, grad_out = (with_contiguous_rows(x) for x in (*tokens, out, grad_out))
+    softmax, (grad_q, grad_k, grad_v) = _softmax(lse), grads
+    _phasor.attention_backward(
+        q, k, v, out, softmax, grad_out, None, grad_q, grad_k, grad_v, option_gradients={}, **options
+    )
 
 
 # ---------------------------------------------------------------------------------------------- one length for all queries
@@ -169,13 +173,12 @@ def _check_packed(query: torch.Tensor, dropout_p: float, return_debug_mask: bool
     if query.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         given = str(query.dtype).removeprefix("torch.")
         raise TypeError(f"{function} query: {given}, expected float32, bfloat16 or float16")
-    for name, given, expected in (
-        ("dropout_p", dropout_p, "0"),
-        ("return_debug_mask", return_debug_mask, "False"),
-        ("alibi_slopes", alibi_slopes, "None; phasor.torch.attention has them"),
-    ):
-        if given is not None and given:
-            raise NotImplementedError(f"{function} {name}: {given}, expected {expected}")
+    if dropout_p != 0.0:
+        raise NotImplementedError(f"{function} dropout_p: {dropout_p}, expected 0")
+    if return_debug_mask:
+        raise NotImplementedError(f"{function} return_debug_mask: True, expected False")
+    if alibi_slopes is not None:
+        raise NotImplementedError(f"{function} alibi_slopes: given, expected None; phasor.torch.attention has them")
 
 
 def _packed_forward_into(
@@ -208,7 +211,7 @@ def _packed_forward_into(
     count_phasor("varlen_attn")
     window = (window_size_left, window_size_right)
     options = _packed_options((cum_seq_q, cum_seq_k), is_causal, scale, window, seqused_k)
-    lse = _forward(*map(_heads_first, (query, key, value)), _heads_first(out), options)
+    lse = _forward(_heads_first(query), _heads_first(key), _heads_first(value), _heads_first(out), options)
     return lse[0] if query.dim() == 3 else lse
 
 
