@@ -161,6 +161,7 @@ bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downl
 	@cmake --build --preset release --target python_package
 	@$(call install_python,$(PEERS_VENV)/bin/python)
 	$(PEERS_VENV)/bin/python benchmarks/peers/transformers_llama.py --write
+	$(PEERS_VENV)/bin/python benchmarks/peers/enabled.py --write
 
 lint: $(PYTHON_VENV)/made ## Check format, static analysis of changed files, types, scripts and links
 	@scripts/packages lint

@@ -279,14 +279,14 @@ def setting(phasor, rounds):
             f"{onnxruntime.__version__}.\nRounds: {rounds}. Times are best (median) of all calls; H8 where not said otherwise.")
 
 
-def write_page(text, name):
+def write_page(text, name, path=PAGE):
     """Between the page's two lines with this name."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    page = PAGE.read_text()
+    page = path.read_text()
     if page.count(begin) != 1 or page.count(end) != 1:
-        raise Failure(f"{PAGE}: expected one line {begin} and one line {end}")
+        raise Failure(f"{path}: expected one line {begin} and one line {end}")
     before, rest = page.split(begin)
-    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
 
 
 def arguments():

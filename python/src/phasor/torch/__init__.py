@@ -3,6 +3,7 @@
     import phasor.torch
     out = phasor.torch.scaled_dot_product_attention(query, key, value, is_causal=True)   # as torch's
     out = phasor.torch.attention(q, k, v, causal=True, window=256, alibi_slopes=slopes)  # with all that phasor has
+    phasor.torch.enable()                                                                # torch's own, by phasor
 
 Functions: attention, w2_attention, apply_rotary, merge_attention, scaled_dot_product_attention, flex_attention. Modules and functions in the forms that
 models have: StandardAttentionWithRoPE, W2TransformerBlock, Qwen3RotaryEmbedding, apply_rotary_pos_emb and others. The
@@ -21,10 +22,12 @@ from phasor.torch._embeddings import (
     RotaryEmbedding,
     RotaryPositionalEncoding,
 )
+from phasor.torch._enable import disable, enable
 from phasor.torch._encodings import ALiBi, LearnedPositionalEncoding, SinusoidalPositionalEncoding
 from phasor.torch._flex import flex_attention
 from phasor.torch._gaussian import RMSNorm, SwiGLU, W2Attention, W2FeedForward, W2TransformerBlock
 from phasor.torch._merge import merge_attention
+from phasor.torch._report import report
 from phasor.torch._rotary import apply_rotary
 from phasor.torch._rotations import (
     apply_rotary_emb,
@@ -56,10 +59,13 @@ __all__ = [
     "apply_rotary_pos_emb",
     "attention",
     "convert_block_mask",
+    "disable",
+    "enable",
     "flex_attention",
     "generate_rope_embeddings",
     "merge_attention",
     "precompute_freqs_cis",
+    "report",
     "rotate_half",
     "scaled_dot_product_attention",
     "w2_attention",
