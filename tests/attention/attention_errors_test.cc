@@ -21,6 +21,7 @@ struct Call {
 
   void forward() { attention_forward(q, k, v, output, options); }
   void backward() { attention_backward(q, k, v, input, gradients, options); }
+  void check() const { check_attention(q, k, v, options); }
 };
 
 template <class Change>
@@ -40,16 +41,23 @@ void expect_backward_error(const Change& change, std::initializer_list<std::stri
   expect_error([&] { call.backward(); }, "backward", parts);
 }
 
-// Rules about q, k, v and the options hold for both.
+// Rules about q, k, v and the options hold for both, and check_attention knows them.
 template <class Change>
 void expect_both_errors(const Change& change, std::initializer_list<std::string> parts) {
   expect_forward_error(change, parts);
   expect_backward_error(change, parts);
+  Call call;
+  call.check();
+  change(call);
+  expect_error([&] { call.check(); }, "check", parts);
 }
 
 TEST(AttentionErrors, NameTheFunction) {
   expect_forward_error([](Call& c) { c.k.shape[1] = 3; }, {"[attention_forward]"});
   expect_backward_error([](Call& c) { c.k.shape[1] = 3; }, {"[attention_backward]"});
+  Call call;
+  call.k.shape[1] = 3;
+  expect_error([&] { call.check(); }, "check", {"[check_attention]"});
 }
 
 TEST(AttentionErrors, ShapesOfQueriesKeysAndValues) {

@@ -361,6 +361,9 @@ TEST(W2, RefusesShapesThatDoNotFit) {
   const Call good = call;
   call.q.log_sigma = Tensor<float, 4>({1, 2, 9, 7});
   EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "q_log_sigma: shape [1, 2, 9, 7]", "expected [1, 2, 9, 8]");
+  check_w2_attention(good.q.in(), good.k.in(), good.v.in(), 1.0);
+  EXPECT_ERROR(check_w2_attention(call.q.in(), call.k.in(), call.v.in(), 1.0), "[check_w2_attention]",
+               "q_log_sigma: shape [1, 2, 9, 7]", "expected [1, 2, 9, 8]");
   call = good;
   call.k.mu = Tensor<float, 4>({1, 1, 13, 9});
   EXPECT_ERROR(call.forward(), "[w2_attention_forward]", "k_mu: shape [1, 1, 13, 9]");

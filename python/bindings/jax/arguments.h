@@ -95,18 +95,16 @@ class Place {
   TensorView<T, Rank> batched(const xla::Buffer& buffer, bool own_rows = true) {
     TensorView<T, Rank> view = first<T, Rank>(buffer);
     if (!folded()) return at_element(view, buffer);
-    const std::int64_t elements = arguments_.elements(), batch = arguments_.batch();
-    if (count(buffer) == elements) {
-      if (view.shape[0] != batch) possible_ = false;
+    const std::int64_t elements = arguments_.elements(), batch = arguments_.batch(), own = count(buffer);
+    if (own == elements) {
+      possible_ = possible_ && view.shape[0] == batch;
       view.shape[0] *= elements;
-    } else if (count(buffer) != 1) {
-      possible_ = false;
-    } else if (own_rows) {
-      if (view.shape[0] != 1 || batch != 1) possible_ = false;
+      return view;
+    }
+    possible_ = possible_ && own == 1 && view.shape[0] == 1 && (batch == 1 || !own_rows);
+    if (own_rows) {  // each sequence reads the one
       view.shape[0] = elements;
       view.strides[0] = 0;
-    } else if (view.shape[0] != 1) {
-      possible_ = false;
     }
     return view;
   }
