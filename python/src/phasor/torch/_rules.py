@@ -15,7 +15,7 @@ _TRACED = frozenset((FakeTensor, FunctionalTensor))
 _TENSORS = _PLAIN | _TRACED
 _LARGEST_HEAD = 512
 
-# Where torch is faster, measured by benchmarks/peers/break_even.py. Work is T x S x D, for all heads. Below a limit, which
+# Where torch is faster, measured by benchmarks/torch_break_even.py. Work is T x S x D, for all heads. Below a limit, which
 # is for each thread, the time that Python takes for a call of phasor's, some 20 us, is more than its kernels save.
 _LEAST_WORK = 2**15
 _WORK_OF_HALF, _WORK_OF_HALF_FORWARD = 2**15, 2**19
