@@ -77,10 +77,10 @@ class Side:
             return compare.Peer.results(self, 1)
 
 
-def encoder(tokens, width=256, heads=4, batch=4):
-    layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, batch_first=True)
+def encoder(tokens, batch=4):
+    layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-    return model, {"src": torch.randn(batch, tokens, width)}
+    return model, {"src": torch.randn(batch, tokens, 256)}
 
 
 def vit():
@@ -91,9 +91,10 @@ def tokens_of(batch, tokens):
     return torch.randint(3, VOCABULARY, (batch, tokens))
 
 
-def gpt2(tokens, batch=1, **changes):
-    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=2048, n_embd=384, n_layer=6, n_head=6, use_cache=False, **changes)
-    ids = tokens_of(batch, tokens)
+def gpt2(tokens):
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=2048, n_embd=384, n_layer=6, n_head=6,
+                                     bos_token_id=1, eos_token_id=2, use_cache=False)
+    ids = tokens_of(1, tokens)
     return transformers.GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids}
 
 
@@ -134,7 +135,7 @@ CASES = [
     Case("nn.TransformerEncoder, 4 layers of 256, B4 T1024", lambda: encoder(1024), square, False),
     Case("nn.TransformerEncoder, 4 layers of 256, dropout 0.1, B4 T16", lambda: encoder(16), square, True, True),
     Case("nn.TransformerEncoder, 4 layers of 256, dropout 0.1, B4 T128", lambda: encoder(128), square, True, True),
-    Case("nn.TransformerEncoder, 4 layers of 256, dropout 0.1, B1 T1024", lambda: encoder(1024, batch=1), square, True, True),
+    Case("nn.TransformerEncoder, 4 layers of 256, dropout 0.1, B1 T1024", lambda: encoder(1024, 1), square, True, True),
     Case("ViT-S/16 of timm, 6 layers, B4", vit, square, False),
     Case("ViT-S/16 of timm, 6 layers, B4", vit, square, True),
     Case("GPT-2, 6 layers of 384, T1", lambda: gpt2(1), own_loss, False),
@@ -183,7 +184,8 @@ def main():
     progress = compare.Progress(2 * options.rounds * len(cases))
     rows = [measure(case, options.rounds, progress) for case in cases]
     progress.clear()
-    text = (f"{compare.cpu_name()}, {options.threads} thread{'s' * (options.threads > 1)}, {compare.datetime.date.today()}. torch "
+    threads = "1 thread" if options.threads == 1 else f"{options.threads} threads"
+    text = (f"{compare.cpu_name()}, {threads}, {compare.datetime.date.today()}. torch "
             f"{torch.__version__.split('+')[0]}, transformers {transformers.__version__}, timm {timm.__version__}. Rounds: "
             f"{options.rounds}. {'Processor times' if options.threads == 1 else 'Times'} are best (median) of all calls.\n\n"
             f"{table(rows)}")

@@ -96,8 +96,8 @@ def test_bool_mask_and_a_row_that_sees_nothing(any_size):
 
 
 def test_dropout(any_size):
-    """Of 400 calls, each weight w of 16 is w / (1 - p) or 0: the mean deviates by w sqrt(p / (1 - p) / 400), here 0.05 w, and
-    |sum w v| has at most 1 of it; 6 deviations are 0.3 |v|."""
+    """A weight w becomes w / (1 - p) or 0, so the mean of 400 calls deviates by w sqrt(p / (1 - p) / 400) = 0.05 w. Weights
+    sum to 1, so results deviate by 0.05 of the largest |v| at most; 6 deviations are 0.3."""
     q, k, v = (torch.randn(1, 2, 16, 8) for _ in range(3))
     exact = sdpa(q, k, v)
     with Counted() as count, phasor.torch.enable():

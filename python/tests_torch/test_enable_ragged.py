@@ -26,8 +26,8 @@ def normal(*shape):
 def visible(queries, keys, window):
     """[T, S]; the last query is at the last key, -1 is no bound."""
     distance = torch.arange(keys) - (torch.arange(queries)[:, None] + keys - queries)
-    left, right = window
-    return (distance >= -left if left >= 0 else distance > -(2**30)) & (distance <= right if right >= 0 else distance < 2**30)
+    left, right = (queries + keys if size < 0 else size for size in window)
+    return (distance >= -left) & (distance <= right)
 
 
 def one_by_one(q, k, v, lengths, key_lengths, window=(-1, -1), scale=None):

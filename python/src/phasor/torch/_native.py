@@ -17,17 +17,18 @@ _NAME = "_native_multi_head_attention"
 _torchs = torch.library.get_kernel(f"aten::{_NAME}", "CPU")
 _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
+_TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 # Tokens from which attention without stored scores is faster, measured by benchmarks/peers/enabled.py.
 _TOKENS = 256
 _MASKED_KEYS = 1  # a value of mask_type: [B, S]; others are [T, S] and [B, H, T, S]
 
 
 def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    plain = query.dtype in (torch.float32, torch.bfloat16, torch.float16) and type(query) is torch.Tensor
-    if plain and query is key is value and query.dim() == 3 and query.size(1) >= _TOKENS and torch._C._get_flash_sdp_enabled():
-        out = _self_attention(query, *rest)
-        if out is not None:
-            return out, query.new_empty((0,))
+    if query is key is value and query.dim() == 3 and query.size(1) >= _TOKENS:
+        if query.dtype in _TYPES and type(query) is torch.Tensor and torch._C._get_flash_sdp_enabled():
+            out = _self_attention(query, *rest)
+            if out is not None:
+                return out, query.new_empty((0,))
     return _torchs.call_boxed(_CPU, query, key, value, *rest)
 
 

@@ -61,7 +61,9 @@ def _packed(x: Any) -> torch.Tensor:
     return x.transpose(1, 2).values().transpose(0, 1)[None]
 
 
-def _reason_for_torch(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool, gqa: bool) -> str | None:
+def _reason_for_torch(
+    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool, gqa: bool
+) -> str | None:
     """Also what torch has an error for."""
     tensors = (query, key, value)
     if not all(isinstance(x, NestedTensor) and x.dim() == 4 and x._ragged_idx == 2 for x in tensors):

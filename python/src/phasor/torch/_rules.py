@@ -15,9 +15,8 @@ _TRACED = frozenset((FakeTensor, FunctionalTensor))
 _TENSORS = _PLAIN | _TRACED
 _LARGEST_HEAD = 512
 
-# Where torch is faster, measured by benchmarks/peers/break_even.py. Work is T x S x D, for all heads. Below a limit, which
+# Where torch is faster, measured by benchmarks/torch_break_even.py. Work is T x S x D, for all heads. Below a limit, which
 # is for each thread, the time that Python takes for a call of phasor's, some 20 us, is more than its kernels save.
-_LEAST_WORK = 2**15
 _WORK_OF_HALF, _WORK_OF_HALF_FORWARD = 2**15, 2**19
 _WORK_OF_DROPOUT = 2**17
 _WORK_FORWARD, _WORK_RECORDED = 2**20, 5 * 2**19
@@ -29,11 +28,11 @@ _OTHER_SHAPES = "shapes that phasor does not take"
 
 
 def is_tiny(query: torch.Tensor, key: torch.Tensor) -> bool:
-    """Whether nothing else need be known: a call of some microseconds."""
+    """Whether nothing else need be known: it is below the least limit of its type."""
     if key.dim() < 2:
         return True  # wrong, which torch finds
     work = query.numel() * key.size(-2)
-    return type(work) is int and work < _LEAST_WORK
+    return type(work) is int and work < (_WORK_OF_DROPOUT if query.dtype is torch.float32 else _WORK_OF_HALF)
 
 
 def reason_for_torch(
