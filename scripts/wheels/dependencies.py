@@ -18,7 +18,6 @@ import nanobind
 import ziglang
 
 GLIBC = "2.28"
-POOL = "http://deb.debian.org/debian/pool/main"
 TOOLCHAIN = pathlib.Path(__file__).with_name("toolchain.cmake")
 
 
@@ -70,12 +69,25 @@ def run(*command: str | os.PathLike[str], **keywords: object) -> None:
         raise SystemExit(f"{done.stdout}\n{' '.join(map(str, command))}: exit code {done.returncode}, expected 0")
 
 
+def mirror() -> str:
+    """Of Debian: the one that apt uses, or DEBIAN_MIRROR."""
+    if given := os.environ.get("DEBIAN_MIRROR"):
+        return given.rstrip("/")
+    targets = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    for uri in targets:
+        if uri.endswith("/debian/"):
+            return uri.rstrip("/")
+    raise SystemExit("apt-get indextargets: no mirror of Debian, expected one, or its address in DEBIAN_MIRROR")
+
+
 def unpack(source: Source, downloads: pathlib.Path, to: pathlib.Path) -> None:
     """Without the folder that everything in the archive is in."""
     archive = downloads / pathlib.Path(source.path).name
     if not archive.exists():
         downloads.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(f"{POOL}/{source.path}") as answer:
+        with urllib.request.urlopen(f"{mirror()}/pool/main/{source.path}") as answer:
             archive.write_bytes(answer.read())
     if (given := hashlib.sha256(archive.read_bytes()).hexdigest()) != source.sha256:
         raise SystemExit(f"{archive}: SHA-256 {given}, expected {source.sha256}")

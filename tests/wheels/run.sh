@@ -10,8 +10,9 @@ roots=$PWD/build/wheels/roots
 python=$PWD/build/wheels/venv/bin/python
 mkdir -p "$roots"
 
-debian=http://deb.debian.org/debian
-ubuntu=http://archive.ubuntu.com/ubuntu
+# Mirrors: of Debian the one that apt uses; Ubuntu is tested where its mirror is given.
+debian=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep --max-count=1 '/debian/$')}
+ubuntu=${UBUNTU_MIRROR:-}
 
 # ubuntu_keyring: Debian 12 has no package of Ubuntu's keys.
 ubuntu_keyring() {
@@ -106,8 +107,12 @@ sdist() {
 }
 
 programs debian12 bookworm "$debian" 3.11 cp311
-ubuntu_keyring
-programs ubuntu22.04 jammy "$ubuntu" 3.10 cp310 --components=main,universe --keyring="$roots/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+if [[ $ubuntu ]]; then
+  ubuntu_keyring
+  programs ubuntu22.04 jammy "$ubuntu" 3.10 cp310 --components=main,universe --keyring="$roots/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+else
+  echo "ubuntu22.04: not tested, UBUNTU_MIRROR does not name a mirror"
+fi
 programs debian13 trixie "$debian" 3.13 abi3
 tool debian11 bullseye "$debian"
 aarch64
