@@ -11,6 +11,7 @@ python=$PWD/build/wheels/venv/bin/python
 mkdir -p "$roots"
 
 # Mirrors: of Debian the one that apt uses; Ubuntu is tested where its mirror is given.
+# shellcheck disable=SC2016  # apt expands it
 debian=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep --max-count=1 '/debian/$')}
 ubuntu=${UBUNTU_MIRROR:-}
 
