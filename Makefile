@@ -78,6 +78,7 @@ python: ## Install the Python package into a fresh environment, as a user does, 
 	  --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ \
 	  --config-settings=cmake.define.PHASOR_WARNINGS_AS_ERRORS=ON .
 	cd build && fresh-venv/bin/python -c "import phasor; print('phasor', phasor.__version__)"
+	build/fresh-venv/bin/phasor --version
 
 wheels: $(WHEELS_VENV)/made ## Build wheels for x86-64 and aarch64, and the sdist, into build/wheels/dist (PYTHONS=...)
 	@scripts/packages wheels

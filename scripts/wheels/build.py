@@ -95,7 +95,7 @@ def build_package(arch: str, python: Python, prefix: pathlib.Path) -> pathlib.Pa
     run("cmake", "--build", folder, "--target", "python_package")
     stage = WORK / arch / python.tag
     shutil.rmtree(stage, ignore_errors=True)
-    run("cmake", "--install", folder, "--component", "python", "--prefix", stage, "--strip")
+    run("cmake", "--install", folder, "--component", "python", "--prefix", stage)
     return stage
 
 
@@ -109,7 +109,7 @@ def pack(stage: pathlib.Path, arch: str, python: Python) -> pathlib.Path:
     abi = "abi3" if python.is_stable else python.tag
     run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", python.tag, "--abi-tag", abi,
         "--platform-tag", f"manylinux_{GLIBC.replace('.', '_')}_{arch}", next(made.glob("*.whl")))  # fmt: skip
-    return shutil.copy(next(made.glob("*.whl")), DIST)
+    return pathlib.Path(shutil.copy(next(made.glob("*.whl")), DIST))
 
 
 def check(wheel: pathlib.Path) -> None:
