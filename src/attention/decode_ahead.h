@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "rows_ahead.h"
 
@@ -13,9 +14,14 @@ namespace phasor::detail {
 // The lines of some rows, one after the other, into the first-level cache; then the last one again.
 class LinesAhead {
  public:
-  explicit LinesAhead(const RowsInMemory& rows) : rows_(rows), at_(rows.data), end_(rows.data + rows.bytes) {}
+  // At least one run, which may be empty; several where the rows are in pages.
+  explicit LinesAhead(std::span<const RowsInMemory> runs) : runs_(runs) { next_run(); }
 
-  std::int64_t count() const { return rows_.rows * ((rows_.bytes + kLine - 1) / kLine); }
+  static std::int64_t count(std::span<const RowsInMemory> runs) {
+    std::int64_t lines = 0;
+    for (const RowsInMemory& run : runs) lines += run.rows * ((run.bytes + kLine - 1) / kLine);
+    return lines;
+  }
 
   void fetch() {
     __builtin_prefetch(at_);
@@ -30,20 +36,32 @@ class LinesAhead {
       rows_.data += rows_.stride;
       at_ = rows_.data;
       end_ = at_ + rows_.bytes;
+    } else if (!runs_.empty()) {
+      next_run();
     } else {
       at_ -= kLine;
     }
   }
 
-  RowsInMemory rows_;  // this one and those after it
+  void next_run() {
+    rows_ = runs_.front();
+    runs_ = runs_.subspan(1);
+    at_ = rows_.data;
+    end_ = at_ + rows_.bytes;
+  }
+
+  std::span<const RowsInMemory> runs_;  // those to come
+  RowsInMemory rows_;                   // this one and those after it
   const std::byte *at_, *end_;
 };
 
 // step() is called `steps` times, and each time prefetches its share.
 class DecodeAhead {
  public:
-  DecodeAhead(const RowsInMemory& keys, const RowsInMemory& values, std::int64_t steps)
-      : keys_(keys), values_(values), lines_((std::max(keys_.count(), values_.count()) + steps - 1) / steps) {}
+  DecodeAhead(std::span<const RowsInMemory> keys, std::span<const RowsInMemory> values, std::int64_t steps)
+      : keys_(keys),
+        values_(values),
+        lines_((std::max(LinesAhead::count(keys), LinesAhead::count(values)) + steps - 1) / steps) {}
 
   void step() {
     for (std::int64_t i = 0; i < lines_; i++) keys_.fetch(), values_.fetch();
