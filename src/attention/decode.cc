@@ -60,13 +60,21 @@ class DecodeRows {
 
   // Where they are; valid until the next call.
   std::span<const detail::RowsInMemory> InMemory(int64_t first, size_t count) {
-    runs_.clear();
-    ForRuns(first, count, [&](int64_t offset, int64_t, int64_t n) { runs_.emplace_back(x_, offset, n); });
-    if (runs_.empty()) runs_.emplace_back();
+    Collect(first, count, runs_);
     return runs_;
+  }
+  // The same of rows farther on.
+  std::span<const detail::RowsInMemory> LaterInMemory(int64_t first, size_t count) {
+    Collect(first, count, later_runs_);
+    return later_runs_;
   }
 
  private:
+  void Collect(int64_t first, size_t count, detail::List<detail::RowsInMemory>& runs) const {
+    runs.clear();
+    ForRuns(first, count, [&](int64_t offset, int64_t, int64_t n) { runs.emplace_back(x_, offset, n); });
+  }
+
   template <class Body>
   void ForRuns(int64_t first, size_t count, const Body& body) const {
     x_.for_runs(group_.sequence->batch, group_.key_head, group_.sequence->first_key + first,
@@ -78,7 +86,7 @@ class DecodeRows {
   const detail::DecodeGroup& group_;
   const int64_t stride_;
   float* copy_ = nullptr;
-  detail::List<detail::RowsInMemory> runs_;
+  detail::List<detail::RowsInMemory> runs_, later_runs_;
 };
 
 // One chunk of the keys of a group.
@@ -145,7 +153,7 @@ class DecodeChunk {
       next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
       if (terms_.has_block_mask() && !MaySee(first, keys)) continue;
-      detail::DecodeAhead ahead(k_.InMemory(next, KeysFrom(next)), v_.InMemory(next, KeysFrom(next)), steps);
+      detail::DecodeAhead ahead(Ahead(next), steps);
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
@@ -162,6 +170,13 @@ class DecodeChunk {
     const FloatTag d;
     for (size_t s = 0; s < slots_; s++)
       partial_.sum[s] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums_ + s * kLanes)));
+  }
+
+  detail::RowsToFetch Ahead(int64_t next) {
+    const int64_t later = next + static_cast<int64_t>(block_);
+    const size_t keys = KeysFrom(next), later_keys = KeysFrom(later);
+    return {k_.InMemory(next, keys), v_.InMemory(next, keys), k_.LaterInMemory(later, later_keys),
+            v_.LaterInMemory(later, later_keys)};
   }
 
   // Whether some slot may see one of the keys.

@@ -11,11 +11,13 @@
 
 namespace phasor::detail {
 
-// The lines of some rows, one after the other, into the first-level cache; then the last one again.
+// The lines of some rows, one after the other; then the last one again.
 class LinesAhead {
  public:
-  // At least one run, which may be empty; several where the rows are in pages.
-  explicit LinesAhead(std::span<const RowsInMemory> runs) : runs_(runs) { next_run(); }
+  // One run, or several where the rows are in pages; without any, there is nothing to fetch.
+  explicit LinesAhead(std::span<const RowsInMemory> runs) : runs_(runs) {
+    if (!runs_.empty()) next_run();
+  }
 
   static std::int64_t count(std::span<const RowsInMemory> runs) {
     std::int64_t lines = 0;
@@ -23,8 +25,10 @@ class LinesAhead {
     return lines;
   }
 
+  // kCache: 3 is the first-level cache, 2 the second.
+  template <int kCache>
   void fetch() {
-    __builtin_prefetch(at_);
+    __builtin_prefetch(at_, 0, kCache);
     at_ += kLine;
     if (at_ >= end_) next_row();
   }
@@ -52,24 +56,39 @@ class LinesAhead {
 
   std::span<const RowsInMemory> runs_;  // those to come
   RowsInMemory rows_;                   // this one and those after it
-  const std::byte *at_, *end_;
+  const std::byte *at_ = nullptr, *end_ = nullptr;
+};
+
+// What is prefetched while a block of keys is processed: the next block into the first-level cache, and the one after
+// it into the second, because hardware follows no rows from page to page.
+struct RowsToFetch {
+  std::span<const RowsInMemory> keys, values, later_keys, later_values;
 };
 
 // step() is called `steps` times, and each time prefetches its share.
 class DecodeAhead {
  public:
-  DecodeAhead(std::span<const RowsInMemory> keys, std::span<const RowsInMemory> values, std::int64_t steps)
-      : keys_(keys),
-        values_(values),
-        lines_((std::max(LinesAhead::count(keys), LinesAhead::count(values)) + steps - 1) / steps) {}
+  DecodeAhead(const RowsToFetch& rows, std::int64_t steps)
+      : keys_(rows.keys),
+        values_(rows.values),
+        later_keys_(rows.later_keys),
+        later_values_(rows.later_values),
+        lines_(share(rows.keys, rows.values, steps)),
+        later_lines_(share(rows.later_keys, rows.later_values, steps)) {}
 
   void step() {
-    for (std::int64_t i = 0; i < lines_; i++) keys_.fetch(), values_.fetch();
+    for (std::int64_t i = 0; i < lines_; i++) keys_.fetch<3>(), values_.fetch<3>();
+    for (std::int64_t i = 0; i < later_lines_; i++) later_keys_.fetch<2>(), later_values_.fetch<2>();
   }
 
  private:
-  LinesAhead keys_, values_;
-  std::int64_t lines_;
+  static std::int64_t share(std::span<const RowsInMemory> keys, std::span<const RowsInMemory> values,
+                            std::int64_t steps) {
+    return (std::max(LinesAhead::count(keys), LinesAhead::count(values)) + steps - 1) / steps;
+  }
+
+  LinesAhead keys_, values_, later_keys_, later_values_;
+  std::int64_t lines_, later_lines_;
 };
 
 }  // namespace phasor::detail
