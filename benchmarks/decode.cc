@@ -1,11 +1,16 @@
 // One new token of a model with 32 query heads over 8 key heads of 128 channels: the cache is read once, which is all
-// the time it takes.
+// the time it takes. In pages it should take no longer.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "counting.h"
 #include "phasor/attention/attention.h"
+#include "phasor/attention/paged_kv_cache.h"
 #include "random_tensor.h"
 
 namespace phasor::bench {
@@ -27,12 +32,44 @@ void decode(benchmark::State& state, std::int64_t keys, const std::string& plain
   compare_with(state, plain);
 }
 
+// The same tokens in pages, in random order.
+template <class T>
+void decode_pages(benchmark::State& state, std::int64_t keys, std::int64_t page_size, const std::string& plain) {
+  const std::int64_t count = keys / page_size;
+  const Tensor<T, 4> q = random_tensor<T, 4>({1, kHeads, 1, kChannels}, 1);
+  const Tensor<T, 4> k = random_tensor<T, 4>({count, kKeyHeads, page_size, kChannels}, 2);
+  const Tensor<T, 4> v = random_tensor<T, 4>({count, kKeyHeads, page_size, kChannels}, 3);
+  std::vector<std::int32_t> table(static_cast<std::size_t>(count));
+  std::iota(table.begin(), table.end(), 0);
+  std::shuffle(table.begin(), table.end(), std::mt19937(4));
+  const std::vector<std::int64_t> lengths{keys};
+  const KvPages<T> pages{k.view(), v.view(), {table.data(), {1, count}}, lengths};
+  Tensor<T, 4> out(q.shape());
+  for (auto _ : state) {
+    attention_forward(q.view(), pages, {.out = out.view()}, {.causal = true});
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * (k.size() + v.size()) * static_cast<std::int64_t>(sizeof(T)));
+  compare_with(state, plain);
+}
+
+template <class T>
+void register_pages(const std::string& type, std::int64_t keys) {
+  const std::string size = "H32-8/S" + std::to_string(keys) + "/D128", plain = "decode/" + type + "/" + size;
+  for (const std::int64_t page_size : {16, 64, 256}) {
+    const std::string name = "decode-pages-of-" + std::to_string(page_size) + "/" + type + "/" + size;
+    benchmark::RegisterBenchmark(name.c_str(), decode_pages<T>, keys, page_size, plain)->UseRealTime();
+  }
+}
+
 // A 16-bit cache is shown beside that of floats: its time as a part of theirs.
 const bool registered = [] {
   for (const std::int64_t keys : {4096, 32768}) {
     const std::string size = "H32-8/S" + std::to_string(keys) + "/D128", plain = "decode/float/" + size;
     benchmark::RegisterBenchmark(plain.c_str(), decode<float>, keys, "")->UseRealTime();
     benchmark::RegisterBenchmark(("decode/bf16/" + size).c_str(), decode<bf16>, keys, plain)->UseRealTime();
+    register_pages<float>("float", keys);
+    register_pages<bf16>("bf16", keys);
   }
   return true;
 }();

@@ -43,7 +43,7 @@ double highest(const std::vector<double>& values) { return values.empty() ? 0.0 
 double lowest(const std::vector<double>& values) { return values.empty() ? 0.0 : std::ranges::min(values); }
 
 // Decoding reads its cache and writes next to nothing.
-bool only_reads(const std::string& name) { return name.starts_with("decode/") || name.starts_with("probe/read"); }
+bool only_reads(const std::string& name) { return name.starts_with("decode") || name.starts_with("probe/read"); }
 
 const Yardstick* yardstick_of(const std::string& name, const benchmark::UserCounters& counters) {
   if (counters.contains(kOperationsRate)) return &kComputed;

@@ -36,6 +36,7 @@
 #include "phasor/attention/kv_cache.h"
 #include "phasor/attention/merge.h"
 #include "phasor/attention/option_table.h"
+#include "phasor/attention/paged_kv_cache.h"
 #include "phasor/attention/w2.h"
 #endif
 

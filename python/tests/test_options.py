@@ -74,6 +74,7 @@ def test_stub():
     """_phasor.pyi has the functions and classes that there are."""
     stub = ast.parse((ROOT / "python/src/phasor/_phasor.pyi").read_text())
     declared = {node.name for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    declared.discard("_Cache")  # what two classes share
     assert declared == {name for name in vars(_phasor) if not name.startswith("_")}
 
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "pages.h"
 #include "phasor/attention/attention.h"
 #include "scratch/scratch.h"
 
@@ -23,6 +24,7 @@ struct AnyTensor {
   Byte* data = nullptr;
   ElementType type = ElementType::float32;
   Shape<4> shape{}, strides{};
+  const PageTable* pages = nullptr;  // of keys and values in pages: strides[0] is then the step from page to page
 
   AnyTensor() = default;
   template <class T>
@@ -37,6 +39,17 @@ struct AnyTensor {
   }
   explicit operator bool() const { return data != nullptr; }
   std::int64_t element_size() const { return type == ElementType::float32 ? 4 : 2; }
+
+  // Calls body(offset, at, n) for runs of the rows first .. first + count - 1 of head h in batch b, strides[2] apart:
+  // row first + at is at `offset`, in elements. All rows are one run unless they are in pages.
+  template <class Body>
+  void for_runs(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count, const Body& body) const {
+    const std::int64_t head = h * strides[1];
+    if (!pages) return body(b * strides[0] + head + first * strides[2], std::int64_t{0}, count);
+    pages->for_pages(b, first, count, [&](std::int64_t page, std::int64_t row, std::int64_t at, std::int64_t n) {
+      body(page * strides[0] + head + row * strides[2], at, n);
+    });
+  }
 };
 using AnyView = AnyTensor<const std::byte>;
 using AnyOutput = AnyTensor<std::byte>;

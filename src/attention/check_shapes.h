@@ -59,7 +59,9 @@ Extent extent(const char* name, const TensorView<T, Rank>& view) {
 }
 template <class Byte>
 Extent extent(const char* name, const AnyTensor<Byte>& view) {
-  return {name, view.data, view.element_size(), view.shape, view.strides};
+  Extent result{name, view.data, view.element_size(), view.shape, view.strides};
+  if (view.pages) result.shape[0] = view.pages->pool, result.shape[2] = view.pages->page_size;
+  return result;
 }
 
 // The gradient `name` of the option `name + 5`, after "grad_", if it is wanted: shaped as the option, which has `data`.

@@ -25,12 +25,24 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <size_t R>
 constexpr size_t kAtOnce = std::min<size_t>(4, 4 * kVectors / R);
 
-// Rows of keys or values in place.
+// Rows of keys or values in place, evenly spaced.
 template <class T>
 struct TypedRows {
+  using Type = T;
   const T* data;
   int64_t stride;
   const T* row(size_t i) const { return data + static_cast<int64_t>(i) * stride; }
+  TypedRows from_channel(size_t c) const { return {data + c, stride}; }
+};
+
+// The same in pages.
+template <class T>
+struct ListedRows {
+  using Type = T;
+  const T* const* rows;
+  size_t first_channel;
+  const T* row(size_t i) const { return rows[i] + first_channel; }
+  ListedRows from_channel(size_t c) const { return {rows, first_channel + c}; }
 };
 
 // Keys between two updates of the largest score. Together with the prefetched keys, and the values of both, they just
@@ -123,12 +135,12 @@ HWY_INLINE void ScoreTile(size_t channels, const float* HWY_RESTRICT q, size_t q
 
 // scores[slot][j] = q[slot] . k[j] for all slots and `keys` keys; further scores, up to a multiple of four, are those
 // of the last key again.
-template <class T>
+template <class Rows>
 HWY_NOINLINE void DotScores(size_t slots, size_t channels, const float* HWY_RESTRICT q, size_t q_stride, size_t keys,
-                            const TypedRows<T>& k, detail::DecodeAhead& fetched, float* HWY_RESTRICT scores) {
+                            const Rows& k, detail::DecodeAhead& fetched, float* HWY_RESTRICT scores) {
   detail::DecodeAhead ahead = fetched;  // here, in registers
   for (size_t j = 0; j < keys; j += 4) {
-    const T* rows[4];
+    const typename Rows::Type* rows[4];
     for (size_t i = 0; i < 4; i++) rows[i] = k.row(std::min(j + i, keys - 1));
     ForEachSlots(slots, [&]<size_t R>(size_t s) PHASOR_TILE_LAMBDA {
       constexpr size_t kRun = kAtOnce<R>;
@@ -160,10 +172,9 @@ inline HWY_NOINLINE float SoftmaxRow(size_t keys, float* HWY_RESTRICT row, float
 }
 
 // N vectors of channels of R slots: to[slot] = factor[slot] * to[slot] + sum over keys of weights[slot][j] * v[j].
-template <size_t R, size_t N, class T>
-HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const TypedRows<T>& v,
-                          detail::DecodeAhead& ahead, const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
-                          size_t stride) {
+template <size_t R, size_t N, class Rows>
+HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const Rows& v, detail::DecodeAhead& ahead,
+                          const float* HWY_RESTRICT factors, float* HWY_RESTRICT to, size_t stride) {
   const FloatTag d;
   Tile<R, N> tile;
   FillTile(tile, [&](size_t r, size_t n)
@@ -184,22 +195,22 @@ HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const 
 }
 
 // The same for all slots and channels.
-template <class T>
+template <class Rows>
 HWY_NOINLINE void AddValues(size_t slots, size_t channels, size_t keys, const float* HWY_RESTRICT weights,
-                            const TypedRows<T>& v, detail::DecodeAhead ahead, const float* HWY_RESTRICT factors,
+                            const Rows& v, detail::DecodeAhead ahead, const float* HWY_RESTRICT factors,
                             float* HWY_RESTRICT to, size_t stride) {
   ForEachSlots(slots, [&]<size_t R>(size_t s) PHASOR_TILE_LAMBDA {
     ForEachVectors<R>(channels, [&]<size_t N>(size_t c) PHASOR_TILE_LAMBDA {
-      ValueTile<R, N>(keys, weights + s * kDecodeKeys, TypedRows<T>{v.data + c, v.stride}, ahead, factors + s,
-                      to + s * stride + c, stride);
+      ValueTile<R, N>(keys, weights + s * kDecodeKeys, v.from_channel(c), ahead, factors + s, to + s * stride + c,
+                      stride);
     });
   });
 }
 
 // The same, but a row with NaN or infinity is not multiplied by a weight of 0, which hides it.
-template <class T>
+template <class Rows>
 HWY_NOINLINE void AddValuesCarefully(size_t slots, size_t channels, size_t keys, const float* HWY_RESTRICT weights,
-                                     const TypedRows<T>& v, const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
+                                     const Rows& v, const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
                                      size_t stride) {
   const FloatTag d;
   for (size_t s = 0; s < slots; s++)

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "decode-inl.h"
 #include "rows.h"
@@ -39,7 +40,14 @@ class DecodeRows {
                         static_cast<int64_t>(count), rotation_, copy_, stride_);
       return body(TypedRows<float>{copy_, stride_});
     }
-    const auto typed = [&]<class T>(const T* data) { body(TypedRows<T>{data + Offset(first), x_.strides[2]}); };
+    const auto typed = [&]<class T>(const T* data) {
+      const T* rows[kDecodeKeys];
+      ForRuns(first, count, [&](int64_t offset, int64_t at, int64_t n) {
+        if (!x_.pages) return body(TypedRows<T>{data + offset, x_.strides[2]});
+        for (int64_t i = 0; i < n; i++) rows[at + i] = data + offset + i * x_.strides[2];
+      });
+      if (x_.pages) body(ListedRows<T>{rows, 0});
+    };
     switch (x_.type) {
       case detail::ElementType::float32:
         return typed(reinterpret_cast<const float*>(x_.data));
@@ -50,15 +58,27 @@ class DecodeRows {
     }
   }
 
-  detail::RowsInMemory InMemory(int64_t first, size_t count) const {
-    return {x_, group_.sequence->batch, group_.key_head, group_.sequence->first_key + first,
-            static_cast<int64_t>(count)};
+  // Where they are; valid until the next call.
+  std::span<const detail::RowsInMemory> InMemory(int64_t first, size_t count) {
+    Collect(first, count, runs_);
+    return runs_;
+  }
+  // The same of rows farther on.
+  std::span<const detail::RowsInMemory> LaterInMemory(int64_t first, size_t count) {
+    Collect(first, count, later_runs_);
+    return later_runs_;
   }
 
  private:
-  int64_t Offset(int64_t first) const {
-    return group_.sequence->batch * x_.strides[0] + group_.key_head * x_.strides[1] +
-           (group_.sequence->first_key + first) * x_.strides[2];
+  void Collect(int64_t first, size_t count, detail::List<detail::RowsInMemory>& runs) const {
+    runs.clear();
+    ForRuns(first, count, [&](int64_t offset, int64_t, int64_t n) { runs.emplace_back(x_, offset, n); });
+  }
+
+  template <class Body>
+  void ForRuns(int64_t first, size_t count, const Body& body) const {
+    x_.for_runs(group_.sequence->batch, group_.key_head, group_.sequence->first_key + first,
+                static_cast<int64_t>(count), body);
   }
 
   const detail::AnyView& x_;
@@ -66,6 +86,7 @@ class DecodeRows {
   const detail::DecodeGroup& group_;
   const int64_t stride_;
   float* copy_ = nullptr;
+  detail::List<detail::RowsInMemory> runs_, later_runs_;
 };
 
 // One chunk of the keys of a group.
@@ -132,7 +153,7 @@ class DecodeChunk {
       next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
       if (terms_.has_block_mask() && !MaySee(first, keys)) continue;
-      detail::DecodeAhead ahead(k_.InMemory(next, KeysFrom(next)), v_.InMemory(next, KeysFrom(next)), steps);
+      detail::DecodeAhead ahead(Ahead(next), steps);
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
@@ -149,6 +170,13 @@ class DecodeChunk {
     const FloatTag d;
     for (size_t s = 0; s < slots_; s++)
       partial_.sum[s] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums_ + s * kLanes)));
+  }
+
+  detail::RowsToFetch Ahead(int64_t next) {
+    const int64_t later = next + static_cast<int64_t>(block_);
+    const size_t keys = KeysFrom(next), later_keys = KeysFrom(later);
+    return {k_.InMemory(next, keys), v_.InMemory(next, keys), k_.LaterInMemory(later, later_keys),
+            v_.LaterInMemory(later, later_keys)};
   }
 
   // Whether some slot may see one of the keys.
@@ -184,7 +212,7 @@ class DecodeChunk {
   const size_t slots_, q_stride_, value_stride_;
   detail::Arena arena_;
   const ScoreTerms terms_;
-  const DecodeRows k_, v_;
+  DecodeRows k_, v_;
   detail::List<RowPlace> places_;  // of the slots
   float* q_;                       // [slots][q_stride], rotated, times QueryFactor
   float* scores_;                  // [slots][kDecodeKeys]: scores, then weights

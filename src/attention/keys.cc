@@ -12,7 +12,7 @@ constexpr std::int64_t kRowsOfATask = 256;
 
 // Rows without gaps: with a power-of-two stride they would share a few cache sets.
 bool is_ready(const AnyView& x, bool rotates) {
-  return x.type == ElementType::float32 && !rotates && (x.strides[2] == x.shape[3] || x.shape[2] <= 1);
+  return x.type == ElementType::float32 && !x.pages && !rotates && (x.strides[2] == x.shape[3] || x.shape[2] <= 1);
 }
 
 }  // namespace

@@ -45,36 +45,32 @@ TensorView<float, 4> as_tensor(float* rows, std::int64_t count, std::int64_t cha
 
 void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                const std::optional<RotaryView>& rotation, float* to, std::int64_t stride) {
-  const std::int64_t offset = b * x.strides[0] + h * x.strides[1] + first * x.strides[2];
-  switch (x.type) {
-    case ElementType::float32:
-      read_typed<float>(x, offset, count, to, stride);
-      break;
-    case ElementType::bfloat16:
-      read_typed<bf16>(x, offset, count, to, stride);
-      break;
-    case ElementType::float16:
-      read_typed<f16>(x, offset, count, to, stride);
-      break;
-  }
+  x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
+    switch (x.type) {
+      case ElementType::float32:
+        return read_typed<float>(x, offset, rows, to + at * stride, stride);
+      case ElementType::bfloat16:
+        return read_typed<bf16>(x, offset, rows, to + at * stride, stride);
+      case ElementType::float16:
+        return read_typed<f16>(x, offset, rows, to + at * stride, stride);
+    }
+  });
   if (rotation && count > 0)
     apply_rotary(as_tensor(to, count, x.shape[3], stride), table_rows(*rotation, b, h, first, count));
 }
 
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                 const float* from, std::int64_t stride) {
-  const std::int64_t offset = b * x.strides[0] + h * x.strides[1] + first * x.strides[2];
-  switch (x.type) {
-    case ElementType::float32:
-      write_typed<float>(x, offset, count, from, stride);
-      break;
-    case ElementType::bfloat16:
-      write_typed<bf16>(x, offset, count, from, stride);
-      break;
-    case ElementType::float16:
-      write_typed<f16>(x, offset, count, from, stride);
-      break;
-  }
+  x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
+    switch (x.type) {
+      case ElementType::float32:
+        return write_typed<float>(x, offset, rows, from + at * stride, stride);
+      case ElementType::bfloat16:
+        return write_typed<bf16>(x, offset, rows, from + at * stride, stride);
+      case ElementType::float16:
+        return write_typed<f16>(x, offset, rows, from + at * stride, stride);
+    }
+  });
 }
 
 void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h, std::int64_t first,

@@ -19,11 +19,10 @@ struct RowsInMemory {
   std::int64_t stride = 0, bytes = 0, rows = 0;
 
   RowsInMemory() = default;
-  // Rows first .. first + count - 1 of head h in batch b.
+  // A run of rows, as AnyTensor::for_runs gives it.
   template <class Byte>
-  RowsInMemory(const AnyTensor<Byte>& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count)
-      : data(reinterpret_cast<const std::byte*>(x.data) +
-             x.element_size() * (b * x.strides[0] + h * x.strides[1] + first * x.strides[2])),
+  RowsInMemory(const AnyTensor<Byte>& x, std::int64_t offset, std::int64_t count)
+      : data(reinterpret_cast<const std::byte*>(x.data) + x.element_size() * offset),
         stride(x.element_size() * x.strides[2]),
         bytes(x.element_size() * x.shape[3]),
         rows(count) {
@@ -33,10 +32,15 @@ struct RowsInMemory {
 
 class RowsAhead {
  public:
-  // Rows first .. first + count - 1 of head h in batch b, after those added before; seven times at most.
+  // Rows first .. first + count - 1 of head h in batch b, after those added before; seven times at most. Of rows in
+  // pages only those of the first page: the others are gathered by a copy.
   template <class Byte>
   void add(const AnyTensor<Byte>& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count) {
-    if (x && count > 0) runs_.at(added_++) = RowsInMemory(x, b, h, first, count);
+    if (!x || count <= 0) return;
+    if (x.pages) count = std::min(count, x.pages->page_size - first % x.pages->page_size);
+    x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t, std::int64_t rows) {
+      runs_.at(added_++) = RowsInMemory(x, offset, rows);
+    });
   }
 
   // Prefetches the next lines into the second-level cache: the tile fills the first. About ten can be outstanding; more

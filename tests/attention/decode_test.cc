@@ -12,41 +12,6 @@ namespace {
 
 constexpr std::uint32_t kCases = 240, kShards = 4;
 
-// One to four queries of each head; with the heads that share keys up to 32.
-Case decode_case(std::uint32_t seed) {
-  Draw draw(seed);
-  Case c;
-  c.seed = seed;
-  do {
-    c.batch = draw.between(1, 3);
-    c.groups = draw.between(1, 3);
-    c.queries = draw.between(1, 4);
-    c.heads = c.groups * draw.between(1, 8);
-    c.keys = draw.pick<std::int64_t>({0, 1, 17, 63, 64, 65, 81, 197, 511, 512, 513, 987, 2500});
-    c.width = draw_width(draw);
-    c.value_width = draw.chance(60) ? c.width : draw_width(draw);
-  } while (c.work() > 1'500'000);
-  c.layout = {.heads_inside = draw.chance(50), .gap = draw.pick<std::int64_t>({0, 0, 1, 7})};
-  c.lse_layout = {.heads_inside = draw.chance(25), .gap = c.layout.gap};
-  c.deviation = draw.pick({1.0f, 1.0f, 1.0f, 4.0f});
-  if (draw.chance(20)) c.scale = draw.pick({0.05, 1.0 / 3.0, -0.2});
-  if (draw.chance(20)) c.softcap = draw.pick({0.7, 5.0, 50.0});
-  draw_positions(draw, c);
-  draw_masks(draw, c);
-  draw_rotation(draw, c);
-  c.sinks = draw.chance(25);
-  c.lse = draw.chance(80);
-  if (draw.chance(30)) {  // as a batch of texts of different lengths, each with its newest tokens as queries
-    c.causal = true;
-    c.key_lengths.clear(), c.query_offsets.clear();
-    for (std::int64_t b = 0; b < c.batch; b++) {
-      c.key_lengths.push_back(draw.chance(15) ? 0 : draw.between(0, c.keys));
-      c.query_offsets.push_back(c.key_lengths.back() - c.queries);
-    }
-  }
-  return c;
-}
-
 template <class T>
 struct Outputs {
   Guarded<T, 4> out;

@@ -14,6 +14,7 @@ from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, enc
 from phasor._block_mask import BlockMask, make_block_mask
 from phasor._kv_cache import KVCache
 from phasor._merge import MergeGradients, merge_attention, merge_attention_backward
+from phasor._paged import PagedKVCache, paged_attention
 from phasor._phasor import __version__
 from phasor._rotary import (
     Rope,
@@ -33,6 +34,7 @@ __all__ = [
     "Encoding",
     "KVCache",
     "MergeGradients",
+    "PagedKVCache",
     "RelativeBias",
     "Rope",
     "RotaryTable",
@@ -50,6 +52,7 @@ __all__ = [
     "merge_attention_backward",
     "ntk_aware_rope",
     "num_threads",
+    "paged_attention",
     "precompute_freqs_cis",
     "rotary_table",
     "set_num_threads",

@@ -16,7 +16,76 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class KVCache:
+class Cache:
+    """What caches with and without pages have in common."""
+
+    _cache: Any
+    _pairing: str | None = None  # of the rotated keys
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each sequence."""
+        lengths: list[int] = self._cache.lengths
+        return lengths
+
+    @property
+    def dtype(self) -> str:
+        dtype: str = self._cache.dtype
+        return dtype
+
+    def _view(self, array: Any) -> Any:
+        if self.dtype != "bfloat16":
+            return array
+        import ml_dtypes  # only here: NumPy has no bfloat16 of its own
+
+        return array.view(ml_dtypes.bfloat16)
+
+    def _append(self, k: Any, v: Any, rotation: RotaryTable | None, counts: Any) -> None:
+        check_tensors({"k": k, "v": v, "counts": counts})
+        check_options({"rotation": rotation})
+        if rotation is not None:
+            self._check_pairing(rotation, "rotation")
+        self._cache.append(k, v, rotation, counts)
+        if rotation is not None:
+            self._pairing = rotation.pairing
+
+    def _check_pairing(self, table: RotaryTable, name: str) -> None:
+        """q.k of other pairs than the keys were rotated by means nothing. An empty cache has no pairing."""
+        pairing = getattr(table, "pairing", self._pairing)  # C++ refuses what is no table
+        if self._pairing is not None and pairing != self._pairing and any(self._cache.lengths):
+            raise ValueError(f"{name}: pairing {table.pairing}, expected {self._pairing} as the keys of the cache have")
+
+    def _attention(self, q: Any, return_lse: bool, return_weights: bool, options: AttentionOptions) -> Any:
+        kind = kind_of(q, "q")
+        rows = shape_of(q, "q", 4)[:3]
+        check_options(options)
+        rotary = options.get("q_rotary")
+        if rotary is not None:
+            self._check_pairing(rotary, "q_rotary")
+        out = kind.empty((*rows, self._cache.value_channels), q)
+        keys = max(self._cache.lengths, default=0)
+        lse, _, weights = empty_on_request(kind, rows, keys, return_lse, False, return_weights)
+        self._cache.attention(q, out, lse, weights, **options)
+        return results(kind, out, lse, weights)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._cache.clear()
+
+
+def checked(value_channels: int | None, dtype: Any, keys: Any) -> tuple[int, str, bool]:
+    """Arguments of both kinds, as C++ takes them."""
+    if keys not in ("rotated", "unrotated"):
+        raise ValueError(f'keys: {keys!r}, expected "rotated" or "unrotated"')
+    value_channels = None if value_channels is None else whole(value_channels, "value_channels")
+    if value_channels is not None and value_channels < 1:  # 0 is C++'s None
+        raise ValueError(f"value_channels: {value_channels}, expected at least 1")
+    if not isinstance(dtype, str):
+        raise TypeError(f'dtype: {dtype!r}, expected "float32", "float16" or "bfloat16"')
+    return value_channels or 0, dtype, keys == "rotated"
+
+
+class KVCache(Cache):
     """Keys and values of B sequences, so that a new token costs one pass over them.
 
         cache = phasor.KVCache(batch=1, key_heads=8, capacity=4096, channels=128, dtype="bfloat16")
@@ -43,37 +112,19 @@ class KVCache:
         dtype: str = "float32",
         keys: Literal["rotated", "unrotated"] = "rotated",
     ) -> None:
-        if keys not in ("rotated", "unrotated"):
-            raise ValueError(f'keys: {keys!r}, expected "rotated" or "unrotated"')
-        value_channels = None if value_channels is None else whole(value_channels, "value_channels")
-        if value_channels is not None and value_channels < 1:  # 0 is C++'s None
-            raise ValueError(f"value_channels: {value_channels}, expected at least 1")
-        if not isinstance(dtype, str):
-            raise TypeError(f'dtype: {dtype!r}, expected "float32", "float16" or "bfloat16"')
-        self._pairing: str | None = None  # of the rotated keys
         self._cache = _phasor.KVCache(
             whole(batch, "batch"),
             whole(key_heads, "key_heads"),
             whole(capacity, "capacity"),
             whole(channels, "channels"),
-            value_channels or 0,
-            dtype,
-            keys == "rotated",
+            *checked(value_channels, dtype, keys),
         )
-
-    @property
-    def lengths(self) -> list[int]:
-        """Tokens of each sequence."""
-        return self._cache.lengths
 
     @property
     def capacity(self) -> int:
         """The most tokens that a sequence can have."""
-        return self._cache.capacity
-
-    @property
-    def dtype(self) -> str:
-        return self._cache.dtype
+        capacity: int = self._cache.capacity
+        return capacity
 
     @property
     def keys(self) -> Any:
@@ -86,13 +137,6 @@ class KVCache:
         """[B, G, S, E], likewise."""
         return self._view(self._cache.values)
 
-    def _view(self, array: Any) -> Any:
-        if self.dtype != "bfloat16":
-            return array
-        import ml_dtypes  # only here: NumPy has no bfloat16 of its own
-
-        return array.view(ml_dtypes.bfloat16)
-
     @with_function_name
     def append(self, k: Any, v: Any, rotation: RotaryTable | None = None, *, counts: Any = None) -> None:
         """Adds tokens: k [B, G, n, D] and v [B, G, n, E] of any of the three types, rounded once, after they are rotated.
@@ -102,19 +146,7 @@ class KVCache:
 
         When a sequence has no room left, the ValueError says so and nothing has changed.
         """
-        check_tensors({"k": k, "v": v, "counts": counts})
-        check_options({"rotation": rotation})
-        if rotation is not None:
-            self._check_pairing(rotation, "rotation")
-        self._cache.append(k, v, rotation, counts)
-        if rotation is not None:
-            self._pairing = rotation.pairing
-
-    def _check_pairing(self, table: RotaryTable, name: str) -> None:
-        """q.k of other pairs than the keys were rotated by means nothing. An empty cache has no pairing."""
-        pairing = getattr(table, "pairing", self._pairing)  # C++ refuses what is no table
-        if self._pairing is not None and pairing != self._pairing and any(self._cache.lengths):
-            raise ValueError(f"{name}: pairing {table.pairing}, expected {self._pairing} as the keys of the cache have")
+        self._append(k, v, rotation, counts)
 
     @with_options
     @with_function_name
@@ -133,23 +165,9 @@ class KVCache:
 
         Returns what phasor.attention does. Nothing is copied.
         """
-        kind = kind_of(q, "q")
-        rows = shape_of(q, "q", 4)[:3]
-        check_options(options)
-        rotary = options.get("q_rotary")
-        if rotary is not None:
-            self._check_pairing(rotary, "q_rotary")
-        out = kind.empty((*rows, self._cache.value_channels), q)
-        keys = max(self._cache.lengths, default=0)
-        lse, _, weights = empty_on_request(kind, rows, keys, return_lse, False, return_weights)
-        self._cache.attention(q, out, lse, weights, **options)
-        return results(kind, out, lse, weights)
+        return self._attention(q, return_lse, return_weights, options)
 
     @with_function_name
     def truncate(self, b: int, length: int) -> None:
         """Forgets the tokens of sequence b from `length` on."""
         self._cache.truncate(whole(b, "b"), whole(length, "length"))
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        self._cache.clear()

@@ -173,17 +173,7 @@ class RopeConfig:
     def score_scale(self, head_dim: int) -> float: ...
     def table(self, positions: Array, length: int | None = None) -> tuple[Any, Any]: ...
 
-class KVCache:
-    def __init__(
-        self,
-        batch: int,
-        key_heads: int,
-        capacity: int,
-        channels: int,
-        value_channels: int = 0,
-        dtype: str = "float32",
-        rotated: bool = True,
-    ) -> None: ...
+class _Cache:
     def append(
         self,
         k: Array,
@@ -200,8 +190,50 @@ class KVCache:
     dtype: str
     batch: int
     key_heads: int
-    capacity: int
     channels: int
     value_channels: int
     keys: Any
     values: Any
+
+class KVCache(_Cache):
+    def __init__(
+        self,
+        batch: int,
+        key_heads: int,
+        capacity: int,
+        channels: int,
+        value_channels: int = 0,
+        dtype: str = "float32",
+        rotated: bool = True,
+    ) -> None: ...
+    capacity: int
+
+class PagedKVCache(_Cache):
+    def __init__(
+        self,
+        batch: int,
+        key_heads: int,
+        pages: int,
+        page_size: int,
+        channels: int,
+        value_channels: int = 0,
+        dtype: str = "float32",
+        rotated: bool = True,
+    ) -> None: ...
+    def share(self, source: int, to: int, length: int) -> None: ...
+    pages: int
+    page_size: int
+    free_pages: int
+    block_table: list[list[int]]
+
+def paged_attention(
+    q: Array,
+    keys: Array,
+    values: Array,
+    block_table: Array,
+    lengths: Integers,
+    out: Array,
+    lse: Array | None,
+    weights: Array | None,
+    **options: Unpack[AttentionOptions],
+) -> None: ...

@@ -11,6 +11,7 @@ import torch
 from phasor.torch import attention
 from phasor.transformers._masks import PositionMask, added, dense
 from phasor.transformers._models import KNOWN
+from phasor.transformers._paged import paged_forward
 
 # Tensors that models hand down to every layer, besides those that their attention hands to the function.
 _PASSED_ON = KNOWN | {
@@ -51,7 +52,12 @@ def attention_forward(
         among them that is not known to change nothing (such as position_ids) raises NotImplementedError.
     """
     if others.get("cache") is not None:
-        raise NotImplementedError("[attention_forward] cache: a paged one, expected none; use attn_implementation=sdpa")
+        if position_bias is not None:
+            raise NotImplementedError("[attention_forward] position_bias: given with a paged cache, expected none")
+        reason = _why_not(query, None, others)
+        if reason is not None:
+            raise NotImplementedError(f"[attention_forward] cache: a paged one, expected none: {reason}")
+        return paged_forward(module, query, key, value, scaling=scaling, softcap=softcap, s_aux=s_aux, **others)
     for name, given in others.items():
         if isinstance(given, torch.Tensor) and name not in _PASSED_ON:
             raise NotImplementedError(

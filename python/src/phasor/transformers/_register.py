@@ -13,6 +13,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from phasor.transformers._attention import attention_forward
 from phasor.transformers._masks import position_mask
 from phasor.transformers._models import NAME, check_model
+from phasor.transformers._paged import allow_continuous_batching
 
 VERSIONS = ">=5.22,<5.24"  # of transformers; python/tests_torch/test_transformers_*.py run with them
 _FIRST, _BEYOND = (5, 22), (5, 24)
@@ -27,6 +28,7 @@ def register() -> None:
     ALL_ATTENTION_FUNCTIONS.register(NAME, attention_forward)
     ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, position_mask)
     _refuse_others()
+    allow_continuous_batching()
 
 
 def _check_version(version: str) -> None:
