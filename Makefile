@@ -30,7 +30,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-older test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -64,8 +64,18 @@ test-jax: $(PYTHON_VENV)/made $(JAX_VENV)/made ## Run the tests of phasor.jax (d
 	@$(call install_python,$(JAX_VENV)/bin/python)
 	$(JAX_VENV)/bin/python -m pytest --quiet python/tests_jax
 
+# Beside the torch of the other environment. Its folder comes first in the path.
+OLDER := build/transformers-older
+$(OLDER)/made: $(TORCH_VENV)/made Makefile
+	rm -rf $(OLDER)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --no-deps --target $(OLDER) 'transformers==5.22.*'
+	@touch $@
+
+test-older: test-torch $(OLDER)/made ## Run the tests of phasor.transformers with the oldest transformers that it supports
+	PYTHONPATH=$(OLDER) $(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch/test_transformers*.py
+
 test-all: ## Everything that CI does and more, at full size: all seeds, night-sized tests, clang, all files (hours)
-	PHASOR_NIGHT=1 $(MAKE) test test-torch test-jax test-page sanitize clang demo
+	PHASOR_NIGHT=1 $(MAKE) test test-older test-jax test-page sanitize clang demo
 	PHASOR_NIGHT=1 $(MAKE) fuzz FUZZ_SECONDS=1200
 	CCACHE_DISABLE=1 $(MAKE) python
 	$(MAKE) lint-all

@@ -224,9 +224,18 @@ def test_one_query_without_a_mask_sees_all():
     assert_close(ours, eager(None))
 
 
-def test_a_paged_cache_is_refused():
-    with pytest.raises(NotImplementedError, match="cache: a paged one"):
-        _attention.attention_forward(torch.nn.Module(), *[torch.zeros(1, 1, 1, 1)] * 3, None, cache=object())
+@pytest.mark.parametrize(
+    "dtype, given, message",
+    [
+        (torch.float64, {}, "cache: a paged one, expected none: the tensors are float64"),
+        (torch.float32, {"position_bias": torch.zeros(1, 1, 1, 1)}, "position_bias: given with a paged cache"),
+        (torch.float32, {"block_table": torch.zeros(1, 1)}, "block_table: given"),
+    ],
+)
+def test_what_a_paged_cache_cannot_have(dtype, given, message):
+    q = torch.zeros(1, 1, 1, 8, dtype=dtype)
+    with pytest.raises(NotImplementedError, match=message):
+        _attention.attention_forward(torch.nn.Module(), q, q, q, None, cache=object(), **given)
 
 
 def test_a_module_without_an_eager_function_is_named():
