@@ -104,8 +104,11 @@ def pack(stage: pathlib.Path, arch: str, python: Python) -> pathlib.Path:
     made = WORK / arch / f"{python.tag}-wheel"
     shutil.rmtree(made, ignore_errors=True)
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", made, ROOT,
-        "--config-settings=wheel.cmake=false", f"--config-settings=wheel.packages={stage.relative_to(ROOT) / 'phasor'}",
-        "--config-settings=wheel.platlib=true")  # fmt: skip
+        "--config-settings=wheel.cmake=false", "--config-settings=wheel.platlib=true")  # fmt: skip
+    run(sys.executable, "-m", "wheel", "unpack", "--dest", made, next(made.glob("*.whl")))
+    shutil.copytree(stage, next(made.glob("phasor_attention-*[0-9]")), dirs_exist_ok=True)
+    next(made.glob("*.whl")).unlink()
+    run(sys.executable, "-m", "wheel", "pack", "--dest-dir", made, next(made.glob("phasor_attention-*[0-9]")))
     abi = "abi3" if python.is_stable else python.tag
     run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", python.tag, "--abi-tag", abi,
         "--platform-tag", f"manylinux_{GLIBC.replace('.', '_')}_{arch}", next(made.glob("*.whl")))  # fmt: skip

@@ -52,13 +52,13 @@ programs() {
   rm -rf "$root/phasor" "$root/venv"
   mkdir -p "$root/phasor/wheels" "$root/phasor/python"
   cp "$(wheel "$5" x86_64)" "$root/phasor/wheels"
-  download "$4" x86_64 "$root/phasor/wheels" numpy pytest
+  download "$4" x86_64 "$root/phasor/wheels" numpy pytest exceptiongroup tomli typing_extensions # the last three: pytest for Python 3.10
   cp -r README.md docs include examples "$root/phasor"
   cp -r python/tests "$root/phasor/python"
   inside "$name" sh -c '! command -v cc gcc g++ clang c++' || { echo "expected no compiler"; return 1; }
   inside "$name" ldd --version | sed -n 1p
   inside "$name" python3 -m venv /venv
-  inside "$name" /venv/bin/pip install --quiet --no-index --find-links /phasor/wheels phasor-attention pytest
+  inside "$name" /venv/bin/pip --isolated install --quiet --no-index --find-links /phasor/wheels phasor-attention pytest
   inside "$name" /venv/bin/phasor --version
   inside "$name" sh -c 'cd /phasor && /venv/bin/python -m pytest --quiet -p no:cacheprovider python/tests/test_guide.py \
     python/tests/test_package.py -k "guide or readme or tool or missing"'
