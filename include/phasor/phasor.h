@@ -1,5 +1,5 @@
-// Every public header of the parts that are there: of those installed, or, within this project, of those that a target may
-// see.
+// Every public header of the parts that are there: of those installed, or, within this project, of those that a target
+// may see.
 #pragma once
 
 #include "phasor/core/check.h"
