@@ -125,6 +125,9 @@ def check(wheel: pathlib.Path) -> None:
     if f'is consistent with the following platform tag: "{platform}"' not in " ".join(report.stdout.split()):
         raise SystemExit(f"{report.stdout}{report.stderr}\n{wheel.name}: auditwheel's tag, expected {platform}")
     with zipfile.ZipFile(wheel) as archive:
+        suffix = ".abi3.so" if "-abi3-" in wheel.name else f"{platform.partition('28_')[2]}-linux-gnu.so"
+        if not any(name.startswith("phasor/_phasor.") and name.endswith(suffix) for name in archive.namelist()):
+            raise SystemExit(f"{wheel.name}: no phasor/_phasor*{suffix}, expected the extension for its tag")
         if not archive.getinfo("phasor/bin/phasor").external_attr >> 16 & 0o111:
             raise SystemExit(f"{wheel.name}: phasor/bin/phasor is not executable, expected a program")
     print(f"{wheel.name}: {size / 1e6:.1f} MB")
@@ -135,6 +138,7 @@ def main() -> None:
     parser.add_argument("--arch", nargs="+", choices=("x86_64", "aarch64"), default=["x86_64", "aarch64"])
     parser.add_argument("pythons", nargs="+", metavar="PYTHON")
     arguments = parser.parse_args()
+    os.environ["PATH"] = f"{sys.prefix}/bin:{os.environ['PATH']}"  # this environment's cmake
     pythons = [python(executable) for executable in arguments.pythons]
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)

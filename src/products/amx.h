@@ -61,7 +61,7 @@ class Tiles {
   Tiles& operator=(const Tiles&) = delete;
 
  private:
-  alignas(64) std::uint8_t before_[64] = {};
+  [[maybe_unused]] alignas(64) std::uint8_t before_[64] = {};  // unused where there is no AMX
 };
 
 }  // namespace phasor::products::amx
