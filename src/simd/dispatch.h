@@ -11,6 +11,10 @@ void use_requested_simd_target();
 // Whether the target in use is AMX.
 bool uses_amx();
 
+// What multiplies pairs of bf16 on the target in use (products/pairs.h). All but `plain` come with vectors of AVX-512.
+enum class PairInstructions { none, plain, avx512_bf16, amx };
+PairInstructions pair_instructions();
+
 }  // namespace phasor
 
 #define PHASOR_DISPATCH(kernel) (::phasor::use_requested_simd_target(), HWY_DYNAMIC_DISPATCH(kernel))
