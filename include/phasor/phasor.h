@@ -10,6 +10,7 @@
 #include "phasor/core/mapped_file.h"
 #include "phasor/core/memory.h"
 #include "phasor/core/parallel.h"
+#include "phasor/core/precision.h"
 #include "phasor/core/random.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/core/tensor.h"
