@@ -1,4 +1,5 @@
-// The three products of a linear layer, 1024 rows from 512 to 2048 channels: y = x W^T, and the gradients of x and W.
+// The three products of a linear layer, 1024 rows from 512 to 2048 channels: y = x W^T, and the gradients of x and W;
+// the first also with W of bf16, and then also of 1 and 16 rows.
 #include <benchmark/benchmark.h>
 
 #include "counting.h"
@@ -37,7 +38,21 @@ void multiply(benchmark::State& state, Product product) {
   count_operations(state, 2.0 * kRows * kInputs * kOutputs);
 }
 
+// W of bf16, x of float.
+void forward_bf16(benchmark::State& state) {
+  const std::int64_t rows = state.range(0);
+  const auto x = random_tensor<float, 2>({rows, kInputs}, 1);
+  const auto weight = random_tensor<bf16, 2>({kOutputs, kInputs}, 2);
+  auto y = random_tensor<float, 2>({rows, kOutputs}, 3);
+  for (auto _ : state) {
+    products::multiply({.a = x.view(), .b = weight.view().transposed(0, 1), .c = y.view()});
+    benchmark::ClobberMemory();
+  }
+  count_operations(state, 2.0 * static_cast<double>(rows * kInputs * kOutputs));
+}
+
 BENCHMARK_CAPTURE(multiply, forward, forward)->Name("matmul/1024x512x2048/forward")->UseRealTime();
+BENCHMARK(forward_bf16)->Name("matmul/bf16/512x2048/forward/rows")->Arg(1024)->UseRealTime();
 BENCHMARK_CAPTURE(multiply, input, input_gradient)->Name("matmul/1024x512x2048/input_gradient")->UseRealTime();
 BENCHMARK_CAPTURE(multiply, weight, weight_gradient)->Name("matmul/1024x512x2048/weight_gradient")->UseRealTime();
 

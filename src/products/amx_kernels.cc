@@ -15,31 +15,65 @@ std::byte* unit_at(const PackedOperand& packed, std::int64_t index, std::int64_t
   return packed.data + (unit * ceil_div(packed.depth.count, kDepth) + depth_unit) * kUnitBytes;
 }
 
+// Where an operand has an index, a row of a or a column of b, and an index of the depth.
+template <class T>
+struct Strided {
+  const T* data;
+  std::int64_t index_stride, depth_stride;  // one of them is 1
+
+  Strided at(std::int64_t index, std::int64_t k) const {
+    return {data + index * index_stride + k * depth_stride, index_stride, depth_stride};
+  }
+};
+
+void pack_unit(const Strided<float>& x, const Range& unit, const Range& depth_unit, amx::TileRows tile_rows,
+               std::byte* to) {
+  amx::pack_unit({x.data, x.index_stride, x.depth_stride, unit.count, depth_unit.count}, tile_rows, to);
+}
+
+// Widened first, in the same order.
+void pack_unit(const Strided<bf16>& x, const Range& unit, const Range& depth_unit, amx::TileRows tile_rows,
+               std::byte* to) {
+  alignas(64) float wide[kUnit * kDepth];
+  static_assert(kUnit == kDepth);
+  const bool along_depth = x.depth_stride == 1;
+  const std::int64_t lines = along_depth ? unit.count : depth_unit.count;
+  const auto length = static_cast<std::size_t>(along_depth ? depth_unit.count : unit.count);
+  for (std::int64_t i = 0; i < lines; i++)
+    for (std::size_t j = 0; j < length; j++)
+      wide[static_cast<std::size_t>(i * kUnit) + j] = static_cast<float>(
+          x.data[i * (along_depth ? x.index_stride : x.depth_stride) + static_cast<std::int64_t>(j)]);
+  pack_unit(Strided<float>{wide, along_depth ? kUnit : 1, along_depth ? 1 : kUnit}, unit, depth_unit, tile_rows, to);
+}
+
 // x is a whole operand. Memory is read in its own order.
-void pack(const amx::Source& x, amx::TileRows tile_rows, const Range& indices, const Range& depth,
+template <class T>
+void pack(const Strided<T>& x, amx::TileRows tile_rows, const Range& indices, const Range& depth,
           const PackedOperand& to) {
-  const auto pack_unit = [&](const Range& unit, const Range& depth_unit) {
-    const amx::Source part{x.data + unit.first * x.index_stride + depth_unit.first * x.depth_stride, x.index_stride,
-                           x.depth_stride, unit.count, depth_unit.count};
-    amx::pack_unit(part, tile_rows, unit_at(to, unit.first, depth_unit.first));
+  const auto pack_at = [&](const Range& unit, const Range& depth_unit) {
+    pack_unit(x.at(unit.first, depth_unit.first), unit, depth_unit, tile_rows,
+              unit_at(to, unit.first, depth_unit.first));
   };
   if (x.depth_stride == 1)
     for_each_part(indices, kUnit, [&](const Range& unit) {
-      for_each_part(depth, kDepth, [&](const Range& depth_unit) { pack_unit(unit, depth_unit); });
+      for_each_part(depth, kDepth, [&](const Range& depth_unit) { pack_at(unit, depth_unit); });
     });
   else
     for_each_part(depth, kDepth, [&](const Range& depth_unit) {
-      for_each_part(indices, kUnit, [&](const Range& unit) { pack_unit(unit, depth_unit); });
+      for_each_part(indices, kUnit, [&](const Range& unit) { pack_at(unit, depth_unit); });
     });
 }
 
 void pack_a(const Operand& a, const Range& rows, const Range& depth, const PackedOperand& to) {
-  pack({a.data, a.strides[0], is_contiguous_along(a, 1) ? 1 : a.strides[1]}, amx::TileRows::indices, rows, depth, to);
+  const Strided<float> x{a.view<float>().data, a.strides[0], is_contiguous_along(a, 1) ? 1 : a.strides[1]};
+  pack(x, amx::TileRows::indices, rows, depth, to);
 }
 
 void pack_b(const Operand& b, const Range& columns, const Range& depth, const PackedOperand& to) {
-  pack({b.data, b.strides[1], is_contiguous_along(b, 0) ? 1 : b.strides[0]}, amx::TileRows::depth_pairs, columns, depth,
-       to);
+  const std::int64_t depth_stride = is_contiguous_along(b, 0) ? 1 : b.strides[0];
+  b.visit([&]<class T>(const TensorView<const T, 2>& view) {
+    pack(Strided<T>{view.data, b.strides[1], depth_stride}, amx::TileRows::depth_pairs, columns, depth, to);
+  });
 }
 
 // A unit of rows by a unit of columns of c, smaller at the edges of the block.

@@ -45,6 +45,9 @@ struct Kernels {
   // Rows of a that a task packs at once: they stay in the second-level cache while all columns of its block pass.
   std::int64_t packed_rows = 0;
 
+  // Whether a may be of bf16; b always may.
+  bool takes_bf16_a = false;
+
   // Ranges of rows and columns begin with a unit, ranges of the depth with a multiple of depth_unit.
   void (*pack_a)(const Operand& a, const Range& rows, const Range& depth, const PackedOperand& to) = nullptr;
   void (*pack_b)(const Operand& b, const Range& columns, const Range& depth, const PackedOperand& to) = nullptr;
@@ -57,7 +60,11 @@ struct Kernels {
 // The fastest kernels for the product on the SIMD target in use.
 Kernels kernels_for(const Product& product);
 
-// The version for AMX.
+// Floats on tiles of AMX.
 Kernels amx_kernels();
+
+// Operands rounded to bf16, where there are instructions for them (pairs.h).
+Kernels pair_kernels();
+bool multiplies_pairs(const Product& product);
 
 }  // namespace phasor::products

@@ -17,7 +17,7 @@ using detail::Arena;
 constexpr std::int64_t kPackedDepth = 64;
 
 void check(const Product& product) {
-  const auto& [a, b, c, accumulate, bias] = product;
+  const auto& [a, b, c, accumulate, bias, precision] = product;
   PHASOR_CHECK(a.shape[1] == b.shape[0] && c.shape == Shape<2>({a.shape[0], b.shape[1]}), "multiply",
                "shapes: ", shape_text(a.shape), " by ", shape_text(b.shape), " into ", shape_text(c.shape),
                ", expected [M, K] by [K, N] into [M, N]");
@@ -106,6 +106,21 @@ class PackedProduct {
   const Blocking blocking_;
 };
 
+// Kernels of floats read a as it is stored, so an a of bf16 is widened first.
+void multiply_packed(const Product& product) {
+  if (!product.a.is_bf16 || kernels_for(product).takes_bf16_a) return PackedProduct(product).run();
+  const bool by_rows = is_contiguous_along(product.a, 1);
+  const TensorView<const bf16, 2> a = product.a.view<bf16>(), lines = by_rows ? a : a.transposed(0, 1);
+  Arena arena;
+  const TensorView<float, 2> wide(arena.take(static_cast<std::size_t>(a.size())), lines.shape);
+  const auto length = static_cast<std::size_t>(lines.shape[1]);
+  parallel_for(lines.shape[0],
+               [&](std::int64_t i) { convert(std::span(lines[i].data, length), std::span(wide[i].data, length)); });
+  Product widened = product;
+  widened.a = by_rows ? wide : wide.transposed(0, 1);
+  PackedProduct(widened).run();
+}
+
 }  // namespace
 
 void multiply(std::span<const Product> products) {
@@ -118,7 +133,7 @@ void multiply(std::span<const Product> products) {
     else if (has_few_rows(product))
       multiply_few_rows({&product, 1});
     else
-      PackedProduct(product).run();
+      multiply_packed(product);
   }
 }
 

@@ -7,14 +7,39 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "phasor/core/dtype.h"
+#include "phasor/core/precision.h"
 #include "phasor/core/tensor.h"
 
 namespace phasor::products {
 
-// A matrix that is read, stored by rows or by columns (a transposed view). Only kernels (kernels.h) depend on its
-// element type; how a product is split into tasks depends on its shape and strides.
-using Operand = TensorView<const float, 2>;
+// A matrix of float or bf16 that is read, stored by rows or by columns (a transposed view). Only kernels (kernels.h)
+// depend on its element type; how a product is split into tasks depends on its shape and strides.
+struct Operand {
+  const void* data = nullptr;
+  Shape<2> shape{}, strides{};
+  bool is_bf16 = false;
+
+  Operand() = default;
+  template <class T>
+  Operand(const TensorView<T, 2>& view)
+      : data(view.data), shape(view.shape), strides(view.strides), is_bf16(std::is_same_v<const T, const bf16>) {
+    static_assert(std::is_same_v<const T, const bf16> || std::is_same_v<const T, const float>);
+  }
+
+  // With T the type of its elements.
+  template <class T>
+  TensorView<const T, 2> view() const {
+    return {static_cast<const T*>(data), shape, strides};
+  }
+  // Calls use(view) with the view of its type.
+  template <class Use>
+  auto visit(const Use& use) const {
+    return is_bf16 ? use(view<bf16>()) : use(view<float>());
+  }
+};
 
 // c = a b + bias, or c += a b + bias. a is [M, K], b [K, N], c [M, N] with contiguous rows; the bias has an element for
 // each column of c, or none. Sums, bias and c are float. The memory of c is not that of a or b.
@@ -23,6 +48,9 @@ struct Product {
   TensorView<float, 2> c;
   bool accumulate = false;  // add to c
   std::span<const float> bias = {};
+  // By storage, b decides, as weights do: with a b of bf16, a is rounded to bf16 where the CPU multiplies bf16, unless
+  // there are few rows.
+  Precision precision = default_precision();
 
   std::int64_t rows() const { return c.shape[0]; }
   std::int64_t columns() const { return c.shape[1]; }

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "products/amx.h"
 #include "phasor/core/dtype.h"
+#include "products/amx.h"
 
 namespace phasor::products {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iterator>
+#include <cstddef>
 
 // Each function says what it is compiled for, so that no other code of this file uses instructions a CPU may lack.
 #define PHASOR_AMX __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16")))
@@ -28,23 +28,30 @@ struct TileSource {
   std::int64_t bytes() const { return stride * static_cast<std::int64_t>(sizeof(T)); }
 };
 
+// Memory of a tile, not initialised.
 template <class T>
-using TileCopy = T[kSide * 64 / sizeof(T)];
+class TileCopy {
+ public:
+  T* data() { return reinterpret_cast<T*>(bytes_); }
+
+ private:
+  alignas(64) std::byte bytes_[kSide * 64];
+};
 
 template <class T>
 TileSource<T> Completed(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t elements,
                         TileCopy<T>& copy) {
   constexpr std::int64_t kElements = 64 / sizeof(T);
   if (rows == kSide && elements == kElements) return {from, stride};
-  std::fill(std::begin(copy), std::end(copy), T());
-  for (std::int64_t i = 0; i < rows; i++) std::copy_n(from + i * stride, elements, copy + i * kElements);
+  std::fill_n(copy.data(), kSide * kElements, T());
+  for (std::int64_t i = 0; i < rows; i++) std::copy_n(from + i * stride, elements, copy.data() + i * kElements);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // g++ does not know that tiles are loaded from memory
-  return {copy, kElements};
+  return {copy.data(), kElements};
 }
 
 struct TileCopies {
-  alignas(64) TileCopy<bf16> a, a_lower, b, b_right;
-  alignas(64) TileCopy<float> c;
+  TileCopy<bf16> a, a_lower, b, b_right;
+  TileCopy<float> c;
 };
 
 // Loads or stores a tile of c, 16 columns of some rows. `tile` is the number of its register, a literal.
@@ -53,14 +60,20 @@ struct TileCopies {
     const TileSource<float> source = Completed(from, p.c_stride, rows, kSide, copies.c); \
     _tile_loadd(tile, source.data, source.bytes());                                      \
   }
-#define PHASOR_STORE_C(tile, to, rows)                                 \
-  {                                                                    \
-    const bool whole = (rows) == kSide;                                \
-    float* stored = whole ? (to) : copies.c;                           \
-    _tile_stored(tile, stored, (whole ? p.c_stride : kSide) * kFloat); \
-    for (std::int64_t i = 0; !whole && i < (rows); i++)                \
-      std::copy_n(copies.c + i * kSide, kSide, (to) + i * p.c_stride); \
+#define PHASOR_STORE_C(tile, to, rows)                                        \
+  {                                                                           \
+    const bool whole = (rows) == kSide;                                       \
+    float* stored = whole ? (to) : copies.c.data();                           \
+    _tile_stored(tile, stored, (whole ? p.c_stride : kSide) * kFloat);        \
+    for (std::int64_t i = 0; !whole && i < (rows); i++)                       \
+      std::copy_n(copies.c.data() + i * kSide, kSide, (to) + i * p.c_stride); \
   }
+
+// Prefetches two rows of the square below, which may be outside of c.
+PHASOR_AMX_INLINE void FetchRows(const float* c, std::int64_t stride) {
+  for (const float* row : {c, c + stride})
+    for (const float* line : {row, row + kSide}) __builtin_prefetch(line, 1, 2);
+}
 
 // 16 columns of c, or 32 (N = 2), by up to 16 rows, or 17 to 32 (M = 2). Tiles 0 to 3 hold c, 4 and 5 a, 6 and 7 b.
 template <int M, int N>
@@ -81,7 +94,9 @@ PHASOR_AMX_INLINE void MultiplySquare(const PairProduct& p, std::int64_t row, st
   }
   const bf16* a = p.a + row * p.a_stride;
   const bf16* b = p.b + 2 * column;
+  const float* next = c + 2 * kSide * p.c_stride;
   for (std::int64_t k = 0; k < p.pairs; k += kSide, a += 2 * kSide, b += kSide * p.b_stride) {
+    FetchRows(next, p.c_stride), next += 2 * p.c_stride;
     const std::int64_t pairs = std::min(kSide, p.pairs - k);
     const TileSource<bf16> a0 = Completed(a, p.a_stride, upper, 2 * pairs, copies.a);
     const TileSource<bf16> b0 = Completed(b, p.b_stride, pairs, 2 * kSide, copies.b);

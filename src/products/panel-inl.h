@@ -61,8 +61,13 @@ HWY_INLINE void TransposeSquares(D d, V& v0, V& v1, V& v2, V& v3) {
   v3 = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
-// to[j][i] = from[i][j] * scale for as many i as a vector has lanes, and j < columns, a multiple of kSquare. Vectors
-// are stored whole, so a line that is not in the cache is requested once.
+template <class V>
+HWY_INLINE auto TimesFactor(V factor) {
+  return [factor](V v) HWY_ATTR { return hn::Mul(factor, v); };
+}
+
+// to[j][i] = scale(d, j)(from[i][j]) for as many i as a vector has lanes, and j < columns, a multiple of kSquare.
+// Vectors are stored whole, so a line that is not in the cache is requested once.
 template <class D, class Scale>
 HWY_INLINE void TransposeRows(D d, const float* HWY_RESTRICT from, size_t from_stride, size_t columns,
                               const Scale& scale, float* HWY_RESTRICT to, size_t to_stride) {
@@ -70,8 +75,8 @@ HWY_INLINE void TransposeRows(D d, const float* HWY_RESTRICT from, size_t from_s
     const size_t step = kSquare * from_stride;
     auto v0 = LoadBlocks(d, from + j, step), v1 = LoadBlocks(d, from + from_stride + j, step);
     auto v2 = LoadBlocks(d, from + 2 * from_stride + j, step), v3 = LoadBlocks(d, from + 3 * from_stride + j, step);
-    const auto factor = scale(d, j);
-    v0 = hn::Mul(factor, v0), v1 = hn::Mul(factor, v1), v2 = hn::Mul(factor, v2), v3 = hn::Mul(factor, v3);
+    const auto scaled = scale(d, j);
+    v0 = scaled(v0), v1 = scaled(v1), v2 = scaled(v2), v3 = scaled(v3);
     TransposeSquares(d, v0, v1, v2, v3);
     hn::StoreU(v0, d, to + j * to_stride);
     hn::StoreU(v1, d, to + (j + 1) * to_stride);
@@ -85,8 +90,8 @@ HWY_INLINE void RowsToPanel(const float* HWY_RESTRICT rows, size_t stride, size_
                             float* HWY_RESTRICT panel) {
   for (size_t lane = 0; lane < kPanel; lane += kLanes)
     TransposeRows(
-        FloatTag(), rows + lane * stride, stride, channels, [&](auto d, size_t) HWY_ATTR { return hn::Set(d, scale); },
-        panel + lane, kPanel);
+        FloatTag(), rows + lane * stride, stride, channels,
+        [&](auto d, size_t) HWY_ATTR { return TimesFactor(hn::Set(d, scale)); }, panel + lane, kPanel);
 }
 
 // Channels as many as vectors of D take at a time, the rest with vectors of half the size.
@@ -94,7 +99,8 @@ template <class D>
 HWY_INLINE void PanelToRowsBy(D d, const float* HWY_RESTRICT panel, size_t channels, const float* HWY_RESTRICT scale,
                               float* HWY_RESTRICT rows, size_t stride) {
   constexpr size_t kStep = hn::MaxLanes(D());
-  const auto lane_scale = [&](auto tag, size_t lane) HWY_ATTR { return hn::LoadDup128(tag, scale + lane); };
+  const auto lane_scale = [&](auto tag, size_t lane)
+                              HWY_ATTR { return TimesFactor(hn::LoadDup128(tag, scale + lane)); };
   size_t c = 0;
   for (; c + kStep <= WholeSquares(channels); c += kStep)
     TransposeRows(d, panel + c * kPanel, kPanel, kPanel, lane_scale, rows + c, stride);

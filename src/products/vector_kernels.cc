@@ -1,5 +1,5 @@
-// The kernels of a product in the vectors of each SIMD target, on the micro-kernel. b is packed into panels. a is read
-// in place if it is stored by rows, else packed into tiles.
+// The kernels of a product of floats in the vectors of each SIMD target, on the micro-kernel. b is packed into panels,
+// and widened if it is of bf16. a is read in place if it is stored by rows, else packed into tiles.
 #include <algorithm>
 #include <cstring>
 
@@ -12,6 +12,7 @@
 #include "kernels.h"
 #include "micro_kernel-inl.h"
 #include "panel-inl.h"
+#include "simd/element-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -19,26 +20,42 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // One row of a panel, with zeros past the last column.
-HWY_INLINE void CopyToPanel(const float* HWY_RESTRICT from, size_t count, float* HWY_RESTRICT panel) {
+template <class T>
+HWY_INLINE void CopyToPanel(const T* HWY_RESTRICT from, size_t count, float* HWY_RESTRICT panel) {
   const FloatTag d;
   if (count == kPanel) {
-    for (size_t v = 0; v < kVectors; v++) hn::Store(hn::LoadU(d, from + v * kLanes), d, panel + v * kLanes);
+    for (size_t v = 0; v < kVectors; v++) hn::Store(LoadFloat(d, from + v * kLanes), d, panel + v * kLanes);
   } else {
-    std::memcpy(panel, from, count * sizeof(float));
-    std::fill_n(panel + count, kPanel - count, 0.0f);
+    for (size_t lane = 0; lane < kPanel; lane++) panel[lane] = lane < count ? static_cast<float>(from[lane]) : 0.0f;
   }
 }
 
-// A panel from columns that are contiguous. RowsToPanel writes it in several passes, a few lanes in each, so it is
-// given parts that fit in the first-level cache.
-HWY_INLINE void TransposeToPanel(const float* from, size_t stride, size_t depth, size_t count, float* panel) {
-  constexpr size_t kPart = 64;
+// RowsToPanel writes a panel in several passes, a few lanes in each, so it is given parts that fit in the first-level
+// cache.
+constexpr size_t kPart = 64;
+
+HWY_INLINE void WholePartToPanel(const float* from, size_t stride, size_t depth, float* panel) {
+  RowsToPanel(from, stride, depth, 1.0f, panel);
+}
+
+HWY_INLINE void WholePartToPanel(const bf16* from, size_t stride, size_t depth, float* panel) {
+  HWY_ALIGN float wide[kPanel * kPart];
+  for (size_t lane = 0; lane < kPanel; lane++)
+    ForEachVector(depth, [&](auto d, size_t k) HWY_ATTR {
+      hn::StoreU(LoadFloat(d, from + lane * stride + k), d, wide + lane * kPart + k);
+    });
+  RowsToPanel(wide, kPart, depth, 1.0f, panel);
+}
+
+// A panel from columns that are contiguous.
+template <class T>
+HWY_INLINE void TransposeToPanel(const T* from, size_t stride, size_t depth, size_t count, float* panel) {
   const bool whole = count == kPanel && depth % kSquare == 0;
   for (size_t k = 0; whole && k < depth; k += kPart)
-    RowsToPanel(from + k, stride, HWY_MIN(kPart, depth - k), 1.0f, panel + k * kPanel);
+    WholePartToPanel(from + k, stride, HWY_MIN(kPart, depth - k), panel + k * kPanel);
   for (size_t k = 0; !whole && k < depth; k++)
     for (size_t lane = 0; lane < kPanel; lane++)
-      panel[k * kPanel + lane] = lane < count ? from[lane * stride + k] : 0.0f;
+      panel[k * kPanel + lane] = lane < count ? static_cast<float>(from[lane * stride + k]) : 0.0f;
 }
 
 // The packed unit that begins with this row or column, from index k of the depth on.
@@ -47,13 +64,14 @@ HWY_INLINE float* PackedUnit(const products::PackedOperand& packed, int64_t inde
          (k - packed.depth.first) * static_cast<int64_t>(unit);
 }
 
-void PackPanels(const products::Operand& b, const products::Range& columns, const products::Range& depth,
-                const products::PackedOperand& to) {
+template <class T>
+HWY_INLINE void PackPanelsOf(const TensorView<const T, 2>& b, bool by_rows, const products::Range& columns,
+                             const products::Range& depth, const products::PackedOperand& to) {
   const auto each_panel = [&](const auto& pack) HWY_ATTR {
     for (int64_t column = columns.first; column < columns.end(); column += kPanel)
       pack(column, HWY_MIN(kPanel, static_cast<size_t>(columns.end() - column)));
   };
-  if (products::is_contiguous_along(b, 1)) {
+  if (by_rows) {
     for (int64_t k = depth.first; k < depth.end(); k++)
       each_panel([&](int64_t column, size_t count) HWY_ATTR {
         CopyToPanel(b.data + k * b.strides[0] + column, count, PackedUnit(to, column, k, kPanel));
@@ -64,6 +82,12 @@ void PackPanels(const products::Operand& b, const products::Range& columns, cons
                        static_cast<size_t>(depth.count), count, PackedUnit(to, column, depth.first, kPanel));
     });
   }
+}
+
+void PackPanels(const products::Operand& b, const products::Range& columns, const products::Range& depth,
+                const products::PackedOperand& to) {
+  const bool by_rows = products::is_contiguous_along(b, 1);
+  b.visit([&](const auto& view) HWY_ATTR { PackPanelsOf(view, by_rows, columns, depth, to); });
 }
 
 // Up to kTileRows floats, in one move where the target has masked loads.
@@ -88,7 +112,7 @@ void PackTiles(const products::Operand& a, const products::Range& rows, const pr
   const int64_t stride = a.strides[1];
   for (int64_t few = depth.first; few < depth.end(); few += kFew)
     for (int64_t i = rows.first; i < rows.end(); i += kTileRows) {
-      const float* from = a.data + i + few * stride;
+      const float* from = a.view<float>().data + i + few * stride;
       float* tile = PackedUnit(to, i, few, kTileRows);
       const size_t count = HWY_MIN(kTileRows, static_cast<size_t>(rows.end() - i));
       for (int64_t k = 0; k < HWY_MIN(kFew, depth.end() - few); k++) {
@@ -168,7 +192,7 @@ HWY_INLINE void MultiplyPanel(const products::Product& product, const products::
 void MultiplyBlock(const products::Product& product, const products::Block& block, const products::Range& depth,
                    const products::PackedOperand& a, const products::PackedOperand& b) {
   const auto a_stride = static_cast<size_t>(product.a.strides[0]), a_depth = static_cast<size_t>(a.depth.count);
-  const float* in_place = product.a.data + block.rows.first * product.a.strides[0] + depth.first;
+  const float* in_place = product.a.view<float>().data + block.rows.first * product.a.strides[0] + depth.first;
   const float* tiles = a.data ? PackedUnit(a, block.rows.first, depth.first, kTileRows) : nullptr;
   for (int64_t j = block.columns.first; j < block.columns.end(); j += kPanel) {
     const float* panel = PackedUnit(b, j, depth.first, kPanel);
@@ -204,6 +228,7 @@ namespace phasor {
 HWY_EXPORT(VectorKernels);
 
 products::Kernels products::kernels_for(const Product& product) {
+  if (multiplies_pairs(product)) return pair_kernels();
   const Kernels best = PHASOR_DISPATCH_WITH_AMX(VectorKernels, amx_kernels)();
   const std::int64_t smallest = std::min({product.rows(), product.columns(), product.depth()});
   return smallest >= best.smallest_dimension ? best : PHASOR_DISPATCH(VectorKernels)();

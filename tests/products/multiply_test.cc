@@ -1,4 +1,4 @@
-// Matrix products against double, within their error bound, for all ways their operands are stored.
+// Matrix products against double, within their error bound, for all ways their operands are stored, of float and bf16.
 #include "products/multiply.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "phasor/core/parallel.h"
 #include "phasor/core/random.h"
+#include "products/pairs.h"
 #include "support/every_target.h"
 #include "support/expect_error.h"
 #include "support/guarded.h"
@@ -23,21 +24,35 @@ struct Case {
   bool accumulate = false;
   bool bias = false;
   std::int64_t gap = 0;
+  Precision precision = Precision::storage;
 };
 
 // [rows, columns], stored by rows or by columns.
+template <class T>
 struct Operand {
-  Guarded<float, 2> memory;
-  TensorView<float, 2> view;
+  Guarded<T, 2> memory;
+  TensorView<T, 2> view;
 
   Operand(std::int64_t rows, std::int64_t columns, bool by_columns, std::int64_t gap, std::uint64_t seed)
       : memory(by_columns ? Shape<2>{columns, rows} : Shape<2>{rows, columns}, {.gap = gap}),
         view(by_columns ? memory.view.transposed(0, 1) : memory.view) {
     std::uint64_t i = 0;
-    memory.for_each([&](float& element) { element = Philox(seed).uniform(i++) * 2.0f - 1.0f; });
+    memory.for_each([&](T& element) { element = T(Philox(seed).uniform(i++) * 2.0f - 1.0f); });
   }
 };
 
+bool contiguous(const products::Operand& x, std::size_t dimension) {
+  return x.strides[dimension] == 1 || x.shape[dimension] <= 1;
+}
+
+// Whether floats are rounded to bf16: what multiply.h says of Product::precision.
+bool rounds_to_bf16(const products::Product& p) {
+  const bool few_rows = p.rows() <= 4 && contiguous(p.a, 1) && contiguous(p.b, 0);
+  const bool narrow = p.precision == Precision::bf16 || (p.precision == Precision::storage && p.b.is_bf16);
+  return products::PairMultiplier::available() && narrow && !few_rows;
+}
+
+template <class A, class B>
 class ProductCheck {
  public:
   explicit ProductCheck(const Case& p)
@@ -45,9 +60,10 @@ class ProductCheck {
         a_(p.m, p.k, p.a_by_columns, p.gap, 1),
         b_(p.k, p.n, p.b_by_columns, p.gap, 2),
         before_(p.m, p.n, false, p.gap, 3),
-        expected_({p.m, p.n}),
-        sizes_({p.m, p.n}),
-        bias_(p.bias ? static_cast<std::size_t>(p.n) : 0) {
+        bias_(p.bias ? static_cast<std::size_t>(p.n) : 0),
+        exact_({p.m, p.n}),
+        rounded_({p.m, p.n}),
+        sizes_({p.m, p.n}) {
     Philox(4).fill_uniform(bias_, -1.0f, 1.0f);
     for (std::int64_t i = 0; i < p.m; i++)
       for (std::int64_t j = 0; j < p.n; j++) expect(i, j);
@@ -56,10 +72,10 @@ class ProductCheck {
   void run(bool all_threads) {
     const Guarded<float, 2> single = result(1);
     single.expect_guards("c");
+    const Tensor<double, 2>& expected = rounds_to_bf16(product(single.view)) ? rounded_ : exact_;
     for (std::int64_t i = 0; i < p_.m; i++)
       for (std::int64_t j = 0; j < p_.n; j++)
-        ASSERT_LE(std::fabs(single.view(i, j) - expected_(i, j)),
-                  static_cast<double>(p_.k + 2) * 0x1p-24 * sizes_(i, j))
+        ASSERT_LE(std::fabs(single.view(i, j) - expected(i, j)), static_cast<double>(p_.k + 2) * 0x1p-24 * sizes_(i, j))
             << '[' << i << ", " << j << ']';
     if (!all_threads) return;
     for (const int threads : {2, 3, 5}) EXPECT_TRUE(result(threads).same_bits(single)) << threads << " threads";
@@ -67,18 +83,23 @@ class ProductCheck {
 
  private:
   void expect(std::int64_t i, std::int64_t j) {
-    double sum = p_.bias ? bias_[static_cast<std::size_t>(j)] : 0.0, size = std::fabs(sum);
+    double start = p_.bias ? bias_[static_cast<std::size_t>(j)] : 0.0, size = std::fabs(start);
     if (p_.accumulate) {
-      sum += before_.view(i, j);
+      start += before_.view(i, j);
       size += std::fabs(static_cast<double>(before_.view(i, j)));
     }
+    exact_(i, j) = rounded_(i, j) = start;
     for (std::int64_t k = 0; k < p_.k; k++) {
-      const double term = static_cast<double>(a_.view(i, k)) * b_.view(k, j);
-      sum += term;
-      size += std::fabs(term);
+      const auto a = static_cast<float>(a_.view(i, k)), b = static_cast<float>(b_.view(k, j));
+      exact_(i, j) += static_cast<double>(a) * b;
+      rounded_(i, j) += static_cast<double>(static_cast<float>(bf16(a))) * static_cast<float>(bf16(b));
+      size += std::fabs(static_cast<double>(a) * b);
     }
-    expected_(i, j) = sum;
-    sizes_(i, j) = size;
+    sizes_(i, j) = size * (1 + 0x1p-7);  // that of the rounded ones, too
+  }
+
+  products::Product product(const TensorView<float, 2>& c) const {
+    return {.a = a_.view, .b = b_.view, .c = c, .accumulate = p_.accumulate, .bias = bias_, .precision = p_.precision};
   }
 
   Guarded<float, 2> result(int threads) const {
@@ -87,39 +108,64 @@ class ProductCheck {
     if (p_.accumulate)
       for (std::int64_t i = 0; i < p_.m; i++)
         for (std::int64_t j = 0; j < p_.n; j++) c.view(i, j) = before_.view(i, j);
-    products::multiply({.a = a_.view, .b = b_.view, .c = c.view, .accumulate = p_.accumulate, .bias = bias_});
+    products::multiply(product(c.view));
     set_num_threads(0);
     return c;
   }
 
   Case p_;
-  Operand a_, b_, before_;
-  Tensor<double, 2> expected_, sizes_;
+  Operand<A> a_;
+  Operand<B> b_;
+  Operand<float> before_;
   std::vector<float> bias_;
+  Tensor<double, 2> exact_, rounded_, sizes_;
 };
 
+template <class A = float, class B = float>
 void check(const Case& p, bool all_threads) {
   SCOPED_TRACE("M " + std::to_string(p.m) + " N " + std::to_string(p.n) + " K " + std::to_string(p.k) +
                (p.a_by_columns ? ", a" : "") + (p.b_by_columns ? ", b" : "") + " by columns, gap " +
-               std::to_string(p.gap) + (p.accumulate ? ", added" : "") + (p.bias ? ", bias" : ""));
-  ProductCheck product(p);
+               std::to_string(p.gap) + (p.accumulate ? ", added" : "") + (p.bias ? ", bias" : "") + ", precision " +
+               std::string(precision_name(p.precision)));
+  ProductCheck<A, B> product(p);
   on_every_target([&] { product.run(all_threads); });
+  set_simd_target("EMU_BF16");
+  product.run(all_threads && !kSanitized);
+  set_simd_target("");
+}
+
+// Weights of bf16 with activations of float or bf16, and the other combinations.
+void check_narrow(const Case& p, std::uint64_t n, bool all_threads) {
+  SCOPED_TRACE("types " + std::to_string(n % 4));
+  if (n % 4 < 2) return check<float, bf16>(p, all_threads);
+  if (n % 4 == 2) return check<bf16, bf16>(p, all_threads);
+  check<bf16, float>(p, all_threads);
+}
+
+Case random_case(std::uint64_t n) {
+  const auto r = Philox(11).block(n), s = Philox(11).block(1000 + n);
+  const auto size = [&](std::uint32_t bits) { return std::int64_t{1} + (n % 3 == 0 ? bits % 12 : bits % 200); };
+  return {.m = size(r[0]),
+          .n = size(r[1]),
+          .k = size(r[2]),
+          .a_by_columns = (n & 1) != 0,
+          .b_by_columns = (n & 2) != 0,
+          .accumulate = r[3] % 2 != 0,
+          .bias = s[0] % 2 != 0,
+          .gap = s[1] % 2 ? 3 : 0,
+          .precision = static_cast<Precision>(s[2] % 3)};
 }
 
 TEST(Multiply, RandomShapesInEveryStorage) {
-  const Philox random(11);
   for (std::uint64_t n = 0; n < 120; n++) {
-    const auto r = random.block(n), s = random.block(1000 + n);
-    const auto size = [&](std::uint32_t bits) { return std::int64_t{1} + (n % 3 == 0 ? bits % 12 : bits % 200); };
-    check({.m = size(r[0]),
-           .n = size(r[1]),
-           .k = size(r[2]),
-           .a_by_columns = (n & 1) != 0,
-           .b_by_columns = (n & 2) != 0,
-           .accumulate = r[3] % 2 != 0,
-           .bias = s[0] % 2 != 0,
-           .gap = s[1] % 2 ? 3 : 0},
-          n % 10 == 0);
+    check(random_case(n), n % 10 == 0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Multiply, RandomShapesOfBf16) {
+  for (std::uint64_t n = 0; n < 120; n++) {
+    check_narrow(random_case(500 + n), n / 8, n % 10 == 0);
     if (HasFatalFailure()) return;
   }
 }
@@ -137,6 +183,8 @@ TEST(Multiply, SeveralBlocksInEveryStorage) {
       p.bias = storage < 2;
       p.gap = storage;
       check(p, true);
+      p.precision = storage % 2 ? Precision::storage : Precision::float32;
+      check_narrow(p, static_cast<std::uint64_t>(storage), true);
       if (HasFatalFailure()) return;
     }
 }
@@ -149,9 +197,10 @@ Tensor<float, 2> normal_square(std::uint64_t seed) {
   return x;
 }
 
-Tensor<float, 2> product(const Tensor<float, 2>& a, const Tensor<float, 2>& b) {
+Tensor<float, 2> product(const Tensor<float, 2>& a, const Tensor<float, 2>& b,
+                         Precision precision = Precision::storage) {
   Tensor<float, 2> c({a.shape()[0], b.shape()[1]});
-  products::multiply({.a = a.view(), .b = b.view(), .c = c.view()});
+  products::multiply({.a = a.view(), .b = b.view(), .c = c.view(), .precision = precision});
   return c;
 }
 
@@ -185,12 +234,18 @@ TEST(Multiply, WhatIsNotFiniteStaysInItsRow) {
     Tensor<float, 2> a = normal_square(23);
     const Tensor<float, 2> b = normal_square(24);
     a(5, 7) = bad;
-    on_every_target([&] {
-      const Tensor<float, 2> c = product(a, b);
-      for (std::int64_t i = 0; i < kSide; i++)
-        for (std::int64_t j = 0; j < kSide; j++)
-          ASSERT_EQ(std::isfinite(c(i, j)), i != 5) << '[' << i << ", " << j << ']';
-    });
+    const auto check_rows = [&] {
+      for (const Precision precision : {Precision::float32, Precision::bf16}) {
+        const Tensor<float, 2> c = product(a, b, precision);
+        for (std::int64_t i = 0; i < kSide; i++)
+          for (std::int64_t j = 0; j < kSide; j++)
+            ASSERT_EQ(std::isfinite(c(i, j)), i != 5) << '[' << i << ", " << j << ']';
+      }
+    };
+    on_every_target(check_rows);
+    set_simd_target("EMU_BF16");
+    check_rows();
+    set_simd_target("");
   }
 }
 
