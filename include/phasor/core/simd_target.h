@@ -2,8 +2,9 @@
 // that this CPU can run is chosen at run time. The environment variable PHASOR_SIMD_TARGET, read at the first
 // kernel call, forces one by name (for tests): an unknown name is an error that lists the possible ones.
 //
-// Two targets are the best vectors and instructions that multiply bf16: AMX, which the float products of layers use too,
-// and AVX512_BF16. EMU_BF16 is the same with plain code in place of such instructions: slow, on every CPU, for tests.
+// Two targets are the best vectors and instructions that multiply bf16: AMX, which the float products of layers use
+// too, and AVX512_BF16. EMU_BF16 is the same with plain code in place of such instructions: slow, on every CPU, for
+// tests.
 #pragma once
 
 #include <string>
