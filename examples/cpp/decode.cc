@@ -15,7 +15,8 @@ Tensor<float, 4> random_rows(std::int64_t heads, std::int64_t tokens, std::uint6
 int main() {
   constexpr std::int64_t kHeads = 32, kKeyHeads = 8, kPrompt = 1000;
   const auto model = phasor::read_rope_config(R"({"model_type": "llama", "head_dim": 128, "rope_theta": 500000})");
-  phasor::KvCache<phasor::bf16> cache({.key_heads = kKeyHeads, .capacity = 4096, .channels = 128});
+  phasor::KvCache cache(
+      {.key_heads = kKeyHeads, .capacity = 4096, .channels = 128, .storage = phasor::CacheStorage::bf16});
 
   // The prompt: its keys are rotated and kept, all at once.
   const auto prompt = phasor::rotary_table(model.rope(), phasor::consecutive_positions(kPrompt));

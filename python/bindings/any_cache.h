@@ -1,4 +1,4 @@
-// A cache of any element type: what caches with and without pages have in common.
+// What caches with and without pages have in common.
 #pragma once
 
 #include <span>
@@ -20,14 +20,14 @@ inline AttentionOptions options_of_cache(const OptionArguments& arguments, const
   return result;
 }
 
-template <template <Element> class Cache, class Config>
-class AnyCache {
+template <class Cache, class Config>
+class BoundCache {
  public:
   // `name`, as Python calls it, outlives the cache.
-  AnyCache(const char* name, const Config& config, const std::string& dtype)
+  BoundCache(const char* name, Config config, const std::string& dtype)
       : append_name_(std::string(name) + ".append"),
         attention_name_(std::string(name) + ".attention"),
-        cache_(make(name, config, dtype)),
+        cache_((config.storage = storage_of(name, dtype), config)),
         dtype_(dtype) {}
 
   void append(nb::handle k_object, nb::handle v_object, nb::handle rotation_object, nb::handle counts_object) {
@@ -40,7 +40,7 @@ class AnyCache {
     const auto rows = [](const Array& x) { return x.visit([&]<class T>(T) { return KvRows(x.view<const T, 4>()); }); };
     const KvRows k_rows = rows(k), v_rows = rows(v);
     const nb::gil_scoped_release released;
-    visit([&](auto& cache) { cache.append(k_rows, v_rows, rotation.view(), counts); });
+    cache_.append(k_rows, v_rows, rotation.view(), counts);
   }
 
   void attend(nb::handle q_object, nb::handle out_object, nb::handle lse_object, nb::handle weights_object,
@@ -50,71 +50,82 @@ class AnyCache {
         lse(name, "lse", lse_object, Access::write), weights(name, "weights", weights_object, Access::write);
     const OptionArguments arguments(name, options, q);
     const AttentionOptions given = options_of_cache(arguments, options);
-    const auto call = [&]<class T>(T, const auto& cache) {
+    q.visit([&]<class T>(T) {
       const auto q_view = q.view<const T, 4>();
       const AttentionOutput<T> output{
           out.view<T, 4>(), lse.optional_view<float, 3>(), {}, weights.optional_view<float, 4>()};
       const nb::gil_scoped_release released;
-      attention_forward(q_view, cache, output, given);
-    };
-    visit([&]<class T>(const Cache<T>& cache) {
-      if (q.type() == ElementType::float32) return call(float{}, cache);
-      if (q.type() != kElementType<T>) q.fail_type(kElementType<T>);
-      call(T{}, cache);
+      attention_forward(q_view, cache_, output, given);
     });
   }
 
-  void truncate(std::int64_t b, std::int64_t length) {
-    visit([&](auto& cache) { cache.truncate(b, length); });
-  }
-  void clear() {
-    visit([](auto& cache) { cache.clear(); });
-  }
-  std::vector<std::int64_t> lengths() const {
-    return visit([](const auto& cache) {
-      const std::span<const std::int64_t> lengths = cache.lengths();
-      return std::vector<std::int64_t>(lengths.begin(), lengths.end());
-    });
-  }
-  const Config& config() const {
-    return visit([](const auto& cache) -> const Config& { return cache.config(); });
-  }
+  void truncate(std::int64_t b, std::int64_t length) { cache_.truncate(b, length); }
+  void clear() { cache_.clear(); }
+  std::vector<std::int64_t> lengths() const { return {cache_.lengths().begin(), cache_.lengths().end()}; }
+  const Config& config() const { return cache_.config(); }
   const std::string& dtype() const { return dtype_; }
+  const Cache& cache() const { return cache_; }
+  Cache& cache() { return cache_; }
 
+  // body(T()) with T the type of the elements.
   template <class Body>
-  decltype(auto) visit(const Body& body) const {
-    return std::visit(body, cache_);
-  }
-  template <class Body>
-  decltype(auto) visit(const Body& body) {
-    return std::visit(body, cache_);
+  nb::object visit(const Body& body) const {
+    switch (config().storage) {
+      case CacheStorage::bf16:
+        return body(bf16{});
+      case CacheStorage::f16:
+        return body(f16{});
+      case CacheStorage::int8:
+        return body(std::int8_t{});
+      case CacheStorage::float32:
+        break;
+    }
+    return body(float{});
   }
 
  private:
-  using Caches = std::variant<Cache<float>, Cache<bf16>, Cache<f16>>;
-
-  static Caches make(const char* name, const Config& config, const std::string& dtype) {
-    if (dtype == "float32") return Cache<float>(config);
-    if (dtype == "bfloat16") return Cache<bf16>(config);
-    if (dtype == "float16") return Cache<f16>(config);
+  static CacheStorage storage_of(const char* name, const std::string& dtype) {
+    if (dtype == "float32") return CacheStorage::float32;
+    if (dtype == "bfloat16") return CacheStorage::bf16;
+    if (dtype == "float16") return CacheStorage::f16;
+    if (dtype == "int8") return CacheStorage::int8;
     const std::string message = "[" + std::string(name) + "] dtype: " + dtype;
-    throw nb::type_error((message + ", expected float32, float16 or bfloat16").c_str());
+    throw nb::type_error((message + ", expected float32, float16, bfloat16 or int8").c_str());
   }
 
   std::string append_name_, attention_name_;
-  Caches cache_;
+  Cache cache_;
   std::string dtype_;
 };
 
 // A view of memory that `owner` holds; bfloat16 as its bits, uint16.
-template <class T>
-nb::object numpy_view(TensorView<const T, 4> view, nb::handle owner) {
-  std::array<std::size_t, 4> shape;
-  for (std::size_t i = 0; i < 4; i++) shape[i] = static_cast<std::size_t>(view.shape[i]);
+template <class T, int Rank>
+nb::object numpy_view(TensorView<const T, Rank> view, nb::handle owner) {
+  std::array<std::size_t, Rank> shape;
+  for (std::size_t i = 0; i < Rank; i++) shape[i] = static_cast<std::size_t>(view.shape[i]);
   nb::dlpack::dtype dtype = nb::dtype<float>();
   if (std::is_same_v<T, f16>) dtype.bits = 16;
   if (std::is_same_v<T, bf16>) dtype = nb::dtype<std::uint16_t>();
-  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(view.data, 4, shape.data(), owner, view.strides.data(), dtype));
+  if (std::is_same_v<T, std::int8_t>) dtype = nb::dtype<std::int8_t>();
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(view.data, Rank, shape.data(), owner, view.strides.data(), dtype));
+}
+
+// What part(cache, T()) gives of a cache with elements T, as an array of its memory.
+template <class Bound, class Part>
+auto view_of(const Part& part) {
+  return [part](nb::handle self) {
+    const auto& bound = nb::cast<const Bound&>(self);
+    return bound.visit([&](auto element) { return numpy_view(part(bound.cache(), element), self); });
+  };
+}
+
+// The same of scales, None if there are none.
+template <class Bound, class Part>
+auto scales_of(const Part& part) {
+  return [part](nb::handle self) {
+    const auto& bound = nb::cast<const Bound&>(self);
+    return bound.config().storage == CacheStorage::int8 ? numpy_view(part(bound.cache()), self) : nb::none();
+  };
 }
 
 // The methods of all caches.

@@ -14,7 +14,7 @@
 namespace phasor::python {
 namespace {
 
-using Bound = AnyCache<PagedKvCache, PagedKvCacheConfig>;
+using Bound = BoundCache<PagedKvCache, PagedKvCacheConfig>;
 
 // int32 as it is; int64, which torch makes, copied. A number that int32 cannot have is -1: no page.
 class BlockTable {
@@ -52,33 +52,29 @@ void attend(nb::handle q_object, nb::handle keys_object, nb::handle values_objec
   const AttentionOptions given = options_of_cache(arguments, options);
   keys.visit([&]<class T>(T) {
     const KvPages<T> pages{keys.view<const T, 4>(), values.view<const T, 4>(), table.view(), lengths};
-    const auto call = [&]<class U>(U) {
+    q.visit([&]<class U>(U) {
       const auto q_view = q.view<const U, 4>();
       const AttentionOutput<U> output{
           out.view<U, 4>(), lse.optional_view<float, 3>(), {}, weights.optional_view<float, 4>()};
       const nb::gil_scoped_release released;
       attention_forward(q_view, pages, output, given);
-    };
-    if (q.type() == ElementType::float32) return call(float{});
-    if (q.type() != kElementType<T>) q.fail_type(kElementType<T>);
-    call(T{});
+    });
   });
 }
 
 // Page i of sequence s, rows as long as the longest sequence needs; -1 where there is none.
 std::vector<std::vector<std::int32_t>> block_table(const Bound& bound) {
-  return bound.visit([]<class T>(const PagedKvCache<T>& cache) {
-    const KvPages<T> pages = cache.pages();
-    const std::int64_t size = cache.config().page_size;
-    const auto pages_of = [&](std::int64_t tokens) { return (tokens + size - 1) / size; };
-    std::vector<std::vector<std::int32_t>> rows;
-    for (std::int64_t s = 0; s < cache.config().batch; s++) {
-      rows.emplace_back(static_cast<std::size_t>(pages_of(cache.longest())), -1);
-      for (std::int64_t i = 0; i < pages_of(pages.lengths[static_cast<std::size_t>(s)]); i++)
-        rows.back()[static_cast<std::size_t>(i)] = pages.block_table(s, i);
-    }
-    return rows;
-  });
+  const PagedKvCache& cache = bound.cache();
+  const TensorView<const std::int32_t, 2> table = cache.block_table();
+  const std::int64_t size = cache.config().page_size;
+  const auto pages_of = [&](std::int64_t tokens) { return (tokens + size - 1) / size; };
+  std::vector<std::vector<std::int32_t>> rows;
+  for (std::int64_t s = 0; s < cache.config().batch; s++) {
+    rows.emplace_back(static_cast<std::size_t>(pages_of(cache.longest())), -1);
+    for (std::int64_t i = 0; i < pages_of(cache.lengths()[static_cast<std::size_t>(s)]); i++)
+      rows.back()[static_cast<std::size_t>(i)] = table(s, i);
+  }
+  return rows;
 }
 
 }  // namespace
@@ -91,32 +87,36 @@ void bind_paged_kv_cache(nb::module_& module) {
       [](Bound* self, std::int64_t batch, std::int64_t key_heads, std::int64_t pages, std::int64_t page_size,
          std::int64_t channels, std::int64_t value_channels, const std::string& dtype, bool rotated) {
         new (self) Bound("PagedKVCache",
-                         {batch, key_heads, pages, page_size, channels, value_channels,
-                          rotated ? CachedKeys::rotated : CachedKeys::unrotated},
+                         {.batch = batch,
+                          .key_heads = key_heads,
+                          .pages = pages,
+                          .page_size = page_size,
+                          .channels = channels,
+                          .value_channels = value_channels,
+                          .keys = rotated ? CachedKeys::rotated : CachedKeys::unrotated},
                          dtype);
       },
       arg("batch"), arg("key_heads"), arg("pages"), arg("page_size"), arg("channels"), arg("value_channels") = 0,
       arg("dtype") = "float32", arg("rotated") = true);
   bind_cache(bound);
-  const auto view = [](nb::handle self, const auto& part) {
-    return nb::cast<const Bound&>(self).visit([&](const auto& cache) { return numpy_view(part(cache), self); });
-  };
   bound
       .def(
           "share",
           [](Bound& self, std::int64_t from, std::int64_t to, std::int64_t length) {
-            self.visit([&](auto& cache) { cache.share(from, to, length); });
+            self.cache().share(from, to, length);
           },
           arg("source"), arg("to"), arg("length"))
       .def_prop_ro("pages", [](const Bound& cache) { return cache.config().pages; })
       .def_prop_ro("page_size", [](const Bound& cache) { return cache.config().page_size; })
-      .def_prop_ro("free_pages",
-                   [](const Bound& self) { return self.visit([](const auto& cache) { return cache.free_pages(); }); })
+      .def_prop_ro("free_pages", [](const Bound& self) { return self.cache().free_pages(); })
       .def_prop_ro("block_table", &block_table)
-      .def_prop_ro("keys",
-                   [=](nb::handle self) { return view(self, [](const auto& cache) { return cache.pages().keys; }); })
+      .def_prop_ro("keys", view_of<Bound>([]<class T>(const PagedKvCache& cache, T) { return cache.pages<T>().keys; }))
       .def_prop_ro("values",
-                   [=](nb::handle self) { return view(self, [](const auto& cache) { return cache.pages().values; }); });
+                   view_of<Bound>([]<class T>(const PagedKvCache& cache, T) { return cache.pages<T>().values; }))
+      .def_prop_ro("key_scales",
+                   scales_of<Bound>([](const PagedKvCache& cache) { return cache.pages<std::int8_t>().key_scales; }))
+      .def_prop_ro("value_scales",
+                   scales_of<Bound>([](const PagedKvCache& cache) { return cache.pages<std::int8_t>().value_scales; }));
   module.def("paged_attention", &attend, array_arg("q"), array_arg("keys"), array_arg("values"),
              array_arg("block_table"), arg("lengths"), array_arg("out"), array_arg("lse"), array_arg("weights"),
              arg("options"));

@@ -142,8 +142,8 @@ namespace {
 void check_all_apart(const char* function, const AttentionCall& call, const List<Extent>& outputs,
                      List<Extent> inputs) {
   const AttentionOptions& o = call.options;
-  inputs.insert(inputs.end(),
-                {extent(call.names.q, call.q), extent(call.names.k, call.k), extent(call.names.v, call.v)});
+  inputs.insert(inputs.end(), {extent(call.names.q, call.q), extent(call.names.k, call.k), extent(call.names.v, call.v),
+                               extent("key_scales", call.k.scales), extent("value_scales", call.v.scales)});
   for_each_term([&](auto term) {
     if constexpr (requires { term.list_inputs(call, inputs); }) term.list_inputs(call, inputs);
   });

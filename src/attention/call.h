@@ -11,12 +11,14 @@
 
 namespace phasor::detail {
 
-enum class ElementType { float32, bfloat16, float16 };
+// int8: keys and values of a cache, with a scale for each row.
+enum class ElementType { float32, bfloat16, float16, int8 };
 
-template <Element T>
+template <class T>
 constexpr ElementType element_type = std::is_same_v<T, float>  ? ElementType::float32
                                      : std::is_same_v<T, bf16> ? ElementType::bfloat16
-                                                               : ElementType::float16;
+                                     : std::is_same_v<T, f16>  ? ElementType::float16
+                                                               : ElementType::int8;
 
 // A tensor whose element type is known only at run time, so that kernels are written once. Byte: std::byte or const.
 template <class Byte>
@@ -24,6 +26,7 @@ struct AnyTensor {
   Byte* data = nullptr;
   ElementType type = ElementType::float32;
   Shape<4> shape{}, strides{};
+  TensorView<std::conditional_t<std::is_const_v<Byte>, const float, float>, 3> scales{};  // of int8 rows
   const PageTable* pages = nullptr;  // of keys and values in pages: strides[0] is then the step from page to page
 
   AnyTensor() = default;
@@ -38,16 +41,31 @@ struct AnyTensor {
     return {reinterpret_cast<T*>(data), shape, strides};
   }
   explicit operator bool() const { return data != nullptr; }
-  std::int64_t element_size() const { return type == ElementType::float32 ? 4 : 2; }
+  std::int64_t element_size() const { return type == ElementType::float32 ? 4 : type == ElementType::int8 ? 1 : 2; }
 
-  // Calls body(offset, at, n) for runs of the rows first .. first + count - 1 of head h in batch b, strides[2] apart:
-  // row first + at is at `offset`, in elements. All rows are one run unless they are in pages.
+  // Calls body(outer, row, at, n) for runs of the rows first .. first + count - 1 of batch b: row first + at is row
+  // `row` of the outermost index `outer`. All rows are one run unless they are in pages.
+  template <class Body>
+  void for_places(std::int64_t b, std::int64_t first, std::int64_t count, const Body& body) const {
+    if (!pages) return body(b, first, std::int64_t{0}, count);
+    pages->for_pages(b, first, count, body);
+  }
+
+  // Calls body(offset, at, n) for the same runs in head h, with rows strides[2] apart: row first + at is at `offset`,
+  // in elements.
   template <class Body>
   void for_runs(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count, const Body& body) const {
-    const std::int64_t head = h * strides[1];
-    if (!pages) return body(b * strides[0] + head + first * strides[2], std::int64_t{0}, count);
-    pages->for_pages(b, first, count, [&](std::int64_t page, std::int64_t row, std::int64_t at, std::int64_t n) {
-      body(page * strides[0] + head + row * strides[2], at, n);
+    for_places(b, first, count, [&](std::int64_t outer, std::int64_t row, std::int64_t at, std::int64_t n) {
+      body(outer * strides[0] + h * strides[1] + row * strides[2], at, n);
+    });
+  }
+
+  // The same with the scale of row first + at; those of the run follow it.
+  template <class Body>
+  void for_scaled_runs(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count, const Body& body) const {
+    for_places(b, first, count, [&](std::int64_t outer, std::int64_t row, std::int64_t at, std::int64_t n) {
+      body(outer * strides[0] + h * strides[1] + row * strides[2],
+           scales.data + outer * scales.strides[0] + h * scales.strides[1] + row, at, n);
     });
   }
 };

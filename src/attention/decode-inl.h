@@ -171,6 +171,23 @@ inline HWY_NOINLINE float SoftmaxRow(size_t keys, float* HWY_RESTRICT row, float
   return hn::GetLane(factor);
 }
 
+// Scores of 8-bit keys *= the scales of the keys, `keys` of them up to a whole vector.
+HWY_INLINE void ScaleScores(size_t keys, const float* HWY_RESTRICT scales, float* HWY_RESTRICT row) {
+  const FloatTag d;
+  for (size_t j = 0; j < keys; j += kLanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + j), hn::LoadU(d, scales + j)), d, row + j);
+}
+
+// The same of weights for 8-bit values. The weight of a hidden key stays 0 beside a scale of NaN.
+HWY_INLINE void ScaleWeights(size_t keys, const float* HWY_RESTRICT scales, float* HWY_RESTRICT row) {
+  const FloatTag d;
+  for (size_t j = 0; j < keys; j += kLanes) {
+    const FloatVec weight = hn::LoadU(d, row + j);
+    const FloatVec scaled = hn::Mul(weight, hn::LoadU(d, scales + j));
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), scaled), d, row + j);
+  }
+}
+
 // N vectors of channels of R slots: to[slot] = factor[slot] * to[slot] + sum over keys of weights[slot][j] * v[j].
 template <size_t R, size_t N, class Rows>
 HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const Rows& v, detail::DecodeAhead& ahead,

@@ -55,7 +55,20 @@ class DecodeRows {
         return typed(reinterpret_cast<const bf16*>(x_.data));
       case detail::ElementType::float16:
         return typed(reinterpret_cast<const f16*>(x_.data));
+      case detail::ElementType::int8:
+        return typed(reinterpret_cast<const int8_t*>(x_.data));
     }
+  }
+
+  // The factors of rows that With gives as whole numbers, with zeros up to a whole vector, or none; valid until the
+  // next call.
+  const float* Scales(int64_t first, size_t count) {
+    if (copy_ || x_.type != detail::ElementType::int8) return nullptr;
+    x_.for_scaled_runs(
+        group_.sequence->batch, group_.key_head, group_.sequence->first_key + first, static_cast<int64_t>(count),
+        [&](int64_t, const float* scales, int64_t at, int64_t n) { std::copy_n(scales, n, scales_ + at); });
+    std::fill_n(scales_ + count, (kLanes - count % kLanes) % kLanes, 0.0f);
+    return scales_;
   }
 
   // Where they are; valid until the next call.
@@ -86,6 +99,7 @@ class DecodeRows {
   const detail::DecodeGroup& group_;
   const int64_t stride_;
   float* copy_ = nullptr;
+  HWY_ALIGN float scales_[kDecodeKeys];
   detail::List<detail::RowsInMemory> runs_, later_runs_;
 };
 
@@ -155,10 +169,13 @@ class DecodeChunk {
       if (terms_.has_block_mask() && !MaySee(first, keys)) continue;
       detail::DecodeAhead ahead(Ahead(next), steps);
       k_.With(first, keys, [&](const auto& k) { DotScores(slots_, channels, q_, q_stride_, keys, k, ahead, scores_); });
+      const float *key_scales = k_.Scales(first, keys), *value_scales = v_.Scales(first, keys);
       for (size_t s = 0; s < slots_; s++) {
         float* row = scores_ + s * kDecodeKeys;
+        if (key_scales) ScaleScores(keys, key_scales, row);
         terms_.ScoreRow(PlaceOf(s, first, keys), row);
         factors_[s] = SoftmaxRow(keys, row, partial_.max[s], sums_ + s * kLanes);
+        if (value_scales) ScaleWeights(keys, value_scales, row);
       }
       v_.With(first, keys, [&](const auto& v) {
         if (carefully)

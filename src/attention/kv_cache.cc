@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "append_rows.h"
+#include "cache_rows.h"
 #include "call.h"
 #include "check_shapes.h"
 #include "phasor/core/check.h"
@@ -20,45 +21,50 @@ KvCacheConfig checked(KvCacheConfig config) {
 
 }  // namespace
 
-template <Element T>
-KvCache<T>::KvCache(const KvCacheConfig& config)
+KvCache::KvCache(const KvCacheConfig& config)
     : config_(checked(config)),
-      keys_({config_.batch, config_.key_heads, config_.capacity, config_.channels}),
-      values_({config_.batch, config_.key_heads, config_.capacity, config_.value_channels}),
+      keys_(config_.storage, {config_.batch, config_.key_heads, config_.capacity, config_.channels}),
+      values_(config_.storage, {config_.batch, config_.key_heads, config_.capacity, config_.value_channels}),
       lengths_(static_cast<std::size_t>(config_.batch), 0) {}
 
-template <Element T>
-std::int64_t KvCache<T>::longest() const {
-  return lengths_.empty() ? 0 : *std::ranges::max_element(lengths_);
-}
+std::int64_t KvCache::longest() const { return lengths_.empty() ? 0 : *std::ranges::max_element(lengths_); }
 
-template <Element T>
-void KvCache<T>::append(const KvRows& k_rows, const KvRows& v_rows, const std::optional<RotaryView>& rotation,
-                        std::span<const std::int64_t> counts) {
+void KvCache::append(const KvRows& k_rows, const KvRows& v_rows, const std::optional<RotaryView>& rotation,
+                     std::span<const std::int64_t> counts) {
   const detail::NewRows rows(kAppend, config_, k_rows, v_rows, rotation, counts);
   for (std::size_t b = 0; b < lengths_.size(); b++)
     PHASOR_CHECK(rows.counts[b] <= config_.capacity - lengths_[b], kAppend, "capacity: ", config_.capacity,
                  " tokens, of which sequence ", b, " has ", lengths_[b], ", expected room for ", rows.counts[b],
                  " more");
-  rows.store(lengths_, keys_.view(), values_.view());
+  rows.store(lengths_, detail::any_output(keys_), detail::any_output(values_));
   for (std::size_t b = 0; b < lengths_.size(); b++) lengths_[b] += rows.counts[b];
 }
 
-template <Element T>
-void KvCache<T>::truncate(std::int64_t b, std::int64_t length) {
+void KvCache::truncate(std::int64_t b, std::int64_t length) {
   detail::check_truncation("KvCache::truncate", b, length, lengths_);
   lengths_[static_cast<std::size_t>(b)] = length;
 }
 
-template <Element T>
-void KvCache<T>::clear() {
-  std::ranges::fill(lengths_, 0);
+void KvCache::clear() { std::ranges::fill(lengths_, 0); }
+
+TensorView<const float, 3> KvCache::key_scales() const& {
+  return keys_.scales.view().slice(2, 0, keys_.scales.size() > 0 ? longest() : 0);
+}
+TensorView<const float, 3> KvCache::value_scales() const& {
+  return values_.scales.view().slice(2, 0, values_.scales.size() > 0 ? longest() : 0);
 }
 
 namespace {
 
-template <class T, class U>
-void forward(const TensorView<const U, 4>& q, const KvCache<T>& cache, const AttentionOutput<U>& output,
+// The rows of all tokens.
+detail::AnyView tokens_of(const detail::CacheRows& rows, std::int64_t tokens) {
+  detail::AnyView view = detail::any_view(rows);
+  view.shape[2] = tokens;
+  return view;
+}
+
+template <class T>
+void forward(const TensorView<const T, 4>& q, const KvCache& cache, const AttentionOutput<T>& output,
              const AttentionOptions& options) {
   constexpr const char* kFunction = "attention_forward";
   PHASOR_CHECK(options.query_starts.empty() && options.key_starts.empty(), kFunction,
@@ -70,7 +76,9 @@ void forward(const TensorView<const U, 4>& q, const KvCache<T>& cache, const Att
   for (const std::int64_t length : cache.lengths()) offsets.push_back(length - q.shape[2]);
   if (options.key_lengths.empty()) filled.key_lengths = cache.lengths();
   if (options.query_offsets.empty()) filled.query_offsets = offsets;
-  const detail::AttentionCall call = detail::make_call(kFunction, q, cache.keys(), cache.values(), filled);
+  const std::int64_t tokens = cache.longest();
+  const detail::AttentionCall call = detail::make_call(kFunction, q, tokens_of(cache.key_rows(), tokens),
+                                                       tokens_of(cache.value_rows(), tokens), filled);
   const detail::ForwardOutput any{output.out, output.lse, output.softmax, output.weights};
   detail::check_forward(kFunction, call, any);
   detail::forward(call, any);
@@ -78,31 +86,17 @@ void forward(const TensorView<const U, 4>& q, const KvCache<T>& cache, const Att
 
 }  // namespace
 
-template <Element T>
-void attention_forward(TensorView<const float, 4> q, const KvCache<T>& cache, const AttentionOutput<float>& output,
+void attention_forward(TensorView<const float, 4> q, const KvCache& cache, const AttentionOutput<float>& output,
                        const AttentionOptions& options) {
   forward(q, cache, output, options);
 }
-template <Element T>
-requires(!std::is_same_v<T, float>) void attention_forward(std::type_identity_t<TensorView<const T, 4>> q,
-                                                           const KvCache<T>& cache, const AttentionOutput<T>& output,
-                                                           const AttentionOptions& options) {
+void attention_forward(TensorView<const bf16, 4> q, const KvCache& cache, const AttentionOutput<bf16>& output,
+                       const AttentionOptions& options) {
   forward(q, cache, output, options);
 }
-
-template class KvCache<float>;
-template class KvCache<bf16>;
-template class KvCache<f16>;
-
-template void attention_forward<float>(TensorView<const float, 4>, const KvCache<float>&, const AttentionOutput<float>&,
-                                       const AttentionOptions&);
-template void attention_forward<bf16>(TensorView<const float, 4>, const KvCache<bf16>&, const AttentionOutput<float>&,
-                                      const AttentionOptions&);
-template void attention_forward<f16>(TensorView<const float, 4>, const KvCache<f16>&, const AttentionOutput<float>&,
-                                     const AttentionOptions&);
-template void attention_forward<bf16>(TensorView<const bf16, 4>, const KvCache<bf16>&, const AttentionOutput<bf16>&,
-                                      const AttentionOptions&);
-template void attention_forward<f16>(TensorView<const f16, 4>, const KvCache<f16>&, const AttentionOutput<f16>&,
-                                     const AttentionOptions&);
+void attention_forward(TensorView<const f16, 4> q, const KvCache& cache, const AttentionOutput<f16>& output,
+                       const AttentionOptions& options) {
+  forward(q, cache, output, options);
+}
 
 }  // namespace phasor

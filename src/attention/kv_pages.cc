@@ -1,6 +1,7 @@
 // Attention to keys in pages: the call of attention to keys in place, but with a table of pages in its views.
 #include <algorithm>
 
+#include "cache_rows.h"
 #include "call.h"
 #include "check_shapes.h"
 #include "phasor/attention/paged_kv_cache.h"
@@ -11,9 +12,33 @@ namespace {
 
 constexpr const char* kFunction = "attention_forward";
 
+// A KvPages, or the pages of a cache.
+struct AnyPages {
+  detail::AnyView keys, values;
+  TensorView<const std::int32_t, 2> block_table;
+  std::span<const std::int64_t> lengths;
+
+  template <class T>
+  explicit AnyPages(const KvPages<T>& pages)
+      : keys(pages.keys), values(pages.values), block_table(pages.block_table), lengths(pages.lengths) {
+    if constexpr (std::is_same_v<T, std::int8_t>) keys.scales = pages.key_scales, values.scales = pages.value_scales;
+  }
+  explicit AnyPages(const PagedKvCache& cache)
+      : keys(detail::any_view(cache.key_rows())),
+        values(detail::any_view(cache.value_rows())),
+        block_table(cache.block_table()),
+        lengths(cache.lengths()) {}
+};
+
+void check_scales(const char* name, const detail::AnyView& x) {
+  if (x.type != detail::ElementType::int8) return;
+  detail::check_shape(kFunction, name, x.scales.shape, {x.shape[0], x.shape[1], x.shape[2]}, "[pages, G, page size]");
+  detail::check_data(kFunction, name, x.scales.data, x.scales.shape);
+  detail::check_rows(kFunction, name, x.scales.shape, x.scales.strides);
+}
+
 // The memory, and a number of tokens for each row of the table.
-template <class T>
-void check_pages(const KvPages<T>& pages) {
+void check_pages(const AnyPages& pages) {
   const Shape<4>&keys = pages.keys.shape, &values = pages.values.shape;
   for (const auto& [name, x] : {std::pair{"keys", &pages.keys}, {"values", &pages.values}}) {
     detail::check_data(kFunction, name, x->data, x->shape);
@@ -22,6 +47,8 @@ void check_pages(const KvPages<T>& pages) {
   PHASOR_CHECK(keys[2] >= 1, kFunction, "keys: shape ", shape_text(keys), ", expected pages of at least one token");
   PHASOR_CHECK(std::equal(keys.begin(), keys.end() - 1, values.begin()), kFunction, "values: shape ",
                shape_text(values), ", expected [pages, G, page size] as keys of shape ", shape_text(keys), " has");
+  check_scales("key_scales", pages.keys);
+  check_scales("value_scales", pages.values);
   const Shape<2>& table = pages.block_table.shape;
   detail::check_data(kFunction, "block_table", pages.block_table.data, table);
   PHASOR_CHECK(pages.lengths.size() == static_cast<std::size_t>(table[0]), kFunction, "lengths: ", pages.lengths.size(),
@@ -29,8 +56,7 @@ void check_pages(const KvPages<T>& pages) {
 }
 
 // The pages of a sequence, as many as its tokens are in.
-template <class T>
-void copy_row(const KvPages<T>& pages, std::int64_t s, std::int64_t used, std::int32_t* to) {
+void copy_row(const AnyPages& pages, std::int64_t s, std::int64_t used, std::int32_t* to) {
   const TensorView<const std::int32_t, 2>& table = pages.block_table;
   PHASOR_CHECK(used <= table.shape[1], kFunction, "block_table: shape ", shape_text(table.shape), ", expected ", used,
                " pages of ", pages.keys.shape[2], " tokens for the ", pages.lengths[static_cast<std::size_t>(s)],
@@ -50,8 +76,7 @@ struct PagedRows {
   detail::List<std::int64_t> starts;  // n + 1
   std::int64_t batch = 0, keys = 0;
 
-  template <class T>
-  PagedRows(const KvPages<T>& given, bool ragged) {
+  PagedRows(const AnyPages& given, bool ragged) {
     const std::int64_t sequences = given.block_table.shape[0], size = given.keys.shape[2];
     table.page_size = size, table.pool = given.keys.shape[0];
     std::int64_t longest = 0, total = 0;
@@ -76,10 +101,9 @@ struct PagedRows {
 
   PagedRows(const PagedRows&) = delete;
 
-  template <class T>
-  detail::AnyView view(const TensorView<const T, 4>& pool) const {
-    detail::AnyView x(pool);
-    x.shape = {batch, pool.shape[1], keys, pool.shape[3]};
+  detail::AnyView view(const detail::AnyView& pool) const {
+    detail::AnyView x = pool;
+    x.shape = {batch, x.shape[1], keys, x.shape[3]};
     x.pages = &table;
     return x;
   }
@@ -92,8 +116,8 @@ void check_lengths(std::span<const std::int64_t> given, std::span<const std::int
 }
 
 // Ragged queries: what has an axis of keys would be read at the rows of pages.
-template <class U>
-void check_ragged(const AttentionOptions& o, const AttentionOutput<U>& output, std::int64_t sequences) {
+template <class T>
+void check_ragged(const AttentionOptions& o, const AttentionOutput<T>& output, std::int64_t sequences) {
   PHASOR_CHECK(o.query_starts.size() == static_cast<std::size_t>(sequences) + 1, kFunction,
                "query_starts: ", o.query_starts.size(), " numbers, expected ", sequences + 1, ": block_table has ",
                sequences, " sequences");
@@ -106,8 +130,8 @@ void check_ragged(const AttentionOptions& o, const AttentionOutput<U>& output, s
     PHASOR_CHECK(!given, kFunction, name, ": given with keys in pages and query_starts, expected without one of them");
 }
 
-template <class T, class U>
-void forward(const TensorView<const U, 4>& q, const KvPages<T>& pages, const AttentionOutput<U>& output,
+template <class T>
+void forward(const TensorView<const T, 4>& q, const AnyPages& pages, const AttentionOutput<T>& output,
              const AttentionOptions& options) {
   PHASOR_CHECK(options.key_starts.empty(), kFunction, "key_starts: given with keys in pages, expected block_table");
   check_pages(pages);
@@ -135,46 +159,56 @@ void forward(const TensorView<const U, 4>& q, const KvPages<T>& pages, const Att
   detail::forward(call, any);
 }
 
+template <class T>
+void forward(const TensorView<const T, 4>& q, const PagedKvCache& cache, const AttentionOutput<T>& output,
+             const AttentionOptions& options) {
+  PHASOR_CHECK(!options.k_rotary || cache.config().keys == CachedKeys::unrotated, kFunction,
+               "k_rotary: given with a cache of rotated keys, expected none");
+  forward(q, AnyPages(cache), output, options);
+}
+
 }  // namespace
 
-template <Element T>
+template <CacheElement T>
 void attention_forward(TensorView<const float, 4> q, const KvPages<T>& pages, const AttentionOutput<float>& output,
                        const AttentionOptions& options) {
-  forward(q, pages, output, options);
+  forward(q, AnyPages(pages), output, options);
 }
-template <Element T>
-requires(!std::is_same_v<T, float>) void attention_forward(std::type_identity_t<TensorView<const T, 4>> q,
-                                                           const KvPages<T>& pages, const AttentionOutput<T>& output,
-                                                           const AttentionOptions& options) {
-  forward(q, pages, output, options);
-}
-template <Element T>
-void attention_forward(TensorView<const float, 4> q, const PagedKvCache<T>& cache, const AttentionOutput<float>& output,
+template <CacheElement T>
+void attention_forward(TensorView<const bf16, 4> q, const KvPages<T>& pages, const AttentionOutput<bf16>& output,
                        const AttentionOptions& options) {
-  PHASOR_CHECK(!options.k_rotary || cache.config().keys == CachedKeys::unrotated, kFunction,
-               "k_rotary: given with a cache of rotated keys, expected none");
-  forward(q, cache.pages(), output, options);
+  forward(q, AnyPages(pages), output, options);
 }
-template <Element T>
-requires(!std::is_same_v<T, float>) void attention_forward(std::type_identity_t<TensorView<const T, 4>> q,
-                                                           const PagedKvCache<T>& cache,
-                                                           const AttentionOutput<T>& output,
-                                                           const AttentionOptions& options) {
-  PHASOR_CHECK(!options.k_rotary || cache.config().keys == CachedKeys::unrotated, kFunction,
-               "k_rotary: given with a cache of rotated keys, expected none");
-  forward(q, cache.pages(), output, options);
+template <CacheElement T>
+void attention_forward(TensorView<const f16, 4> q, const KvPages<T>& pages, const AttentionOutput<f16>& output,
+                       const AttentionOptions& options) {
+  forward(q, AnyPages(pages), output, options);
+}
+void attention_forward(TensorView<const float, 4> q, const PagedKvCache& cache, const AttentionOutput<float>& output,
+                       const AttentionOptions& options) {
+  forward(q, cache, output, options);
+}
+void attention_forward(TensorView<const bf16, 4> q, const PagedKvCache& cache, const AttentionOutput<bf16>& output,
+                       const AttentionOptions& options) {
+  forward(q, cache, output, options);
+}
+void attention_forward(TensorView<const f16, 4> q, const PagedKvCache& cache, const AttentionOutput<f16>& output,
+                       const AttentionOptions& options) {
+  forward(q, cache, output, options);
 }
 
-#define PHASOR_INSTANTIATE(U, T)                                                                                \
-  template void attention_forward<T>(TensorView<const U, 4>, const KvPages<T>&, const AttentionOutput<U>&,      \
-                                     const AttentionOptions&);                                                  \
-  template void attention_forward<T>(TensorView<const U, 4>, const PagedKvCache<T>&, const AttentionOutput<U>&, \
+#define PHASOR_INSTANTIATE(U, T)                                                                           \
+  template void attention_forward<T>(TensorView<const U, 4>, const KvPages<T>&, const AttentionOutput<U>&, \
                                      const AttentionOptions&)
-PHASOR_INSTANTIATE(float, float);
-PHASOR_INSTANTIATE(float, bf16);
-PHASOR_INSTANTIATE(float, f16);
-PHASOR_INSTANTIATE(bf16, bf16);
-PHASOR_INSTANTIATE(f16, f16);
+#define PHASOR_INSTANTIATE_QUERIES(T) \
+  PHASOR_INSTANTIATE(float, T);       \
+  PHASOR_INSTANTIATE(bf16, T);        \
+  PHASOR_INSTANTIATE(f16, T)
+PHASOR_INSTANTIATE_QUERIES(float);
+PHASOR_INSTANTIATE_QUERIES(bf16);
+PHASOR_INSTANTIATE_QUERIES(f16);
+PHASOR_INSTANTIATE_QUERIES(std::int8_t);
+#undef PHASOR_INSTANTIATE_QUERIES
 #undef PHASOR_INSTANTIATE
 
 }  // namespace phasor

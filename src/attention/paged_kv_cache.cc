@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "append_rows.h"
+#include "cache_rows.h"
 #include "phasor/core/check.h"
 
 namespace phasor {
@@ -33,58 +34,43 @@ PagedKvCacheConfig checked(PagedKvCacheConfig config) {
 
 }  // namespace
 
-template <Element T>
-PagedKvCache<T>::PagedKvCache(const PagedKvCacheConfig& config)
+PagedKvCache::PagedKvCache(const PagedKvCacheConfig& config)
     : config_(checked(config)),
-      keys_({config_.pages, config_.key_heads, config_.page_size, config_.channels}),
-      values_({config_.pages, config_.key_heads, config_.page_size, config_.value_channels}),
+      keys_(config_.storage, {config_.pages, config_.key_heads, config_.page_size, config_.channels}),
+      values_(config_.storage, {config_.pages, config_.key_heads, config_.page_size, config_.value_channels}),
       users_(static_cast<std::size_t>(config_.pages), 0),
       lengths_(static_cast<std::size_t>(config_.batch), 0) {
   for (std::int64_t page = config_.pages; page-- > 0;) free_.push_back(static_cast<std::int32_t>(page));
 }
 
-template <Element T>
-std::int64_t PagedKvCache<T>::longest() const {
-  return lengths_.empty() ? 0 : *std::ranges::max_element(lengths_);
-}
+std::int64_t PagedKvCache::longest() const { return lengths_.empty() ? 0 : *std::ranges::max_element(lengths_); }
 
-template <Element T>
-KvPages<T> PagedKvCache<T>::pages() const& {
-  return {keys_.view(), values_.view(), {table_.data(), {config_.batch, row_}}, lengths_};
-}
-
-template <Element T>
-std::int64_t PagedKvCache<T>::pages_of(std::int64_t tokens) const {
+std::int64_t PagedKvCache::pages_of(std::int64_t tokens) const {
   return tokens / config_.page_size + (tokens % config_.page_size > 0 ? 1 : 0);
 }
 
-template <Element T>
-std::int32_t& PagedKvCache<T>::page(std::size_t b, std::int64_t index) {
+std::int32_t& PagedKvCache::page(std::size_t b, std::int64_t index) {
   return table_[b * static_cast<std::size_t>(row_) + static_cast<std::size_t>(index)];
 }
 
-template <Element T>
-std::int32_t PagedKvCache<T>::take_page() {
+std::int32_t PagedKvCache::take_page() {
   const std::int32_t page = free_.back();
   free_.pop_back();
   users_[static_cast<std::size_t>(page)] = 1;
   return page;
 }
 
-template <Element T>
-void PagedKvCache<T>::release_page(std::int32_t page) {
+void PagedKvCache::release_page(std::int32_t page) {
   if (--users_[static_cast<std::size_t>(page)] == 0) free_.push_back(page);
 }
 
-template <Element T>
-bool PagedKvCache<T>::ends_in_shared_page(std::size_t b) {
+bool PagedKvCache::ends_in_shared_page(std::size_t b) {
   if (lengths_[b] % config_.page_size == 0) return false;
   return users_[static_cast<std::size_t>(page(b, lengths_[b] / config_.page_size))] > 1;
 }
 
 // Rows of the table long enough for `pages` pages.
-template <Element T>
-void PagedKvCache<T>::widen(std::int64_t pages) {
+void PagedKvCache::widen(std::int64_t pages) {
   if (pages <= row_) return;
   const std::int64_t wider = std::max(pages, 2 * row_);
   std::vector<std::int32_t> table(static_cast<std::size_t>(config_.batch * wider), 0);
@@ -95,8 +81,7 @@ void PagedKvCache<T>::widen(std::int64_t pages) {
 }
 
 // How many pages it takes to append: new ones, and copies of those that others have too.
-template <Element T>
-std::int64_t PagedKvCache<T>::pages_to_append(std::span<const std::int64_t> counts) {
+std::int64_t PagedKvCache::pages_to_append(std::span<const std::int64_t> counts) {
   std::int64_t needed = 0;
   std::vector<std::int32_t> copied;  // one of several sequences that leave a page to the last one
   for (std::size_t b = 0; b < lengths_.size(); b++) {
@@ -110,8 +95,7 @@ std::int64_t PagedKvCache<T>::pages_to_append(std::span<const std::int64_t> coun
 }
 
 // Gives each sequence the pages for its new tokens, and no page that is written to another one.
-template <Element T>
-void PagedKvCache<T>::reserve(std::span<const std::int64_t> counts) {
+void PagedKvCache::reserve(std::span<const std::int64_t> counts) {
   const std::int64_t needed = pages_to_append(counts);
   PHASOR_CHECK(needed <= free_pages(), kAppend, "pages: ", free_pages(), " of ", config_.pages,
                " are free, expected the ", needed, " that the new tokens need");
@@ -123,32 +107,34 @@ void PagedKvCache<T>::reserve(std::span<const std::int64_t> counts) {
   }
 }
 
-template <Element T>
-void PagedKvCache<T>::copy_last_page(std::size_t b) {
+void PagedKvCache::copy_last_page(std::size_t b) {
   std::int32_t& last = page(b, lengths_[b] / config_.page_size);
   const std::int32_t copy = take_page();
-  for (Tensor<T, 4>* pool : {&keys_, &values_}) {
-    const std::int64_t size = pool->shape()[1] * pool->shape()[2] * pool->shape()[3];
-    std::copy_n(pool->data() + last * size, size, pool->data() + copy * size);
+  const auto copy_page = [&](auto& pool) {
+    if (pool.size() == 0) return;
+    const std::int64_t size = pool.size() / pool.shape()[0];
+    std::copy_n(pool.data() + last * size, size, pool.data() + copy * size);
+  };
+  for (detail::CacheRows* rows : {&keys_, &values_}) {
+    std::visit(copy_page, rows->numbers);
+    copy_page(rows->scales);
   }
   release_page(last);
   last = copy;
 }
 
-template <Element T>
-void PagedKvCache<T>::append(const KvRows& k, const KvRows& v, const std::optional<RotaryView>& rotation,
-                             std::span<const std::int64_t> counts) {
+void PagedKvCache::append(const KvRows& k, const KvRows& v, const std::optional<RotaryView>& rotation,
+                          std::span<const std::int64_t> counts) {
   const detail::NewRows rows(kAppend, without_pages(config_), k, v, rotation, counts);
   reserve(rows.counts);
   const detail::PageTable table{table_.data(), row_, config_.page_size, config_.pages};
-  detail::AnyOutput keys(keys_.view()), values(values_.view());
+  detail::AnyOutput keys = detail::any_output(keys_), values = detail::any_output(values_);
   keys.pages = values.pages = &table;
   rows.store(lengths_, keys, values);
   for (std::size_t b = 0; b < lengths_.size(); b++) lengths_[b] += rows.counts[b];
 }
 
-template <Element T>
-void PagedKvCache<T>::share(std::int64_t from, std::int64_t to, std::int64_t length) {
+void PagedKvCache::share(std::int64_t from, std::int64_t to, std::int64_t length) {
   constexpr const char* kShare = "PagedKvCache::share";
   detail::check_truncation(kShare, from, length, lengths_);
   PHASOR_CHECK(to >= 0 && to < config_.batch, kShare, "to: ", to, ", expected 0 to ", config_.batch - 1);
@@ -162,21 +148,15 @@ void PagedKvCache<T>::share(std::int64_t from, std::int64_t to, std::int64_t len
   lengths_[target] = length;
 }
 
-template <Element T>
-void PagedKvCache<T>::truncate(std::int64_t b, std::int64_t length) {
+void PagedKvCache::truncate(std::int64_t b, std::int64_t length) {
   detail::check_truncation("PagedKvCache::truncate", b, length, lengths_);
   const auto at = static_cast<std::size_t>(b);
   for (std::int64_t i = pages_of(lengths_[at]); i-- > pages_of(length);) release_page(page(at, i));
   lengths_[at] = length;
 }
 
-template <Element T>
-void PagedKvCache<T>::clear() {
+void PagedKvCache::clear() {
   for (std::int64_t b = 0; b < config_.batch; b++) truncate(b, 0);
 }
-
-template class PagedKvCache<float>;
-template class PagedKvCache<bf16>;
-template class PagedKvCache<f16>;
 
 }  // namespace phasor

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "phasor/position/rotary.h"
+#include "quantize.h"
 
 namespace phasor::detail {
 namespace {
@@ -18,15 +19,40 @@ void convert_row(const From* from, To* to, std::int64_t count) {
 }
 
 template <class T>
-void read_typed(const AnyView& x, std::int64_t offset, std::int64_t count, float* to, std::int64_t stride) {
-  const T* from = reinterpret_cast<const T*>(x.data) + offset;
-  for (std::int64_t i = 0; i < count; i++) convert_row(from + i * x.strides[2], to + i * stride, x.shape[3]);
+void read_typed(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count, float* to,
+                std::int64_t stride) {
+  x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
+    const T* from = reinterpret_cast<const T*>(x.data) + offset;
+    for (std::int64_t i = 0; i < rows; i++) convert_row(from + i * x.strides[2], to + (at + i) * stride, x.shape[3]);
+  });
 }
 
 template <class T>
-void write_typed(const AnyOutput& x, std::int64_t offset, std::int64_t count, const float* from, std::int64_t stride) {
-  T* to = reinterpret_cast<T*>(x.data) + offset;
-  for (std::int64_t i = 0; i < count; i++) convert_row(from + i * stride, to + i * x.strides[2], x.shape[3]);
+void write_typed(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                 const float* from, std::int64_t stride) {
+  x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
+    T* to = reinterpret_cast<T*>(x.data) + offset;
+    for (std::int64_t i = 0; i < rows; i++) convert_row(from + (at + i) * stride, to + i * x.strides[2], x.shape[3]);
+  });
+}
+
+void read_int8(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count, float* to,
+               std::int64_t stride) {
+  x.for_scaled_runs(b, h, first, count,
+                    [&](std::int64_t offset, const float* scales, std::int64_t at, std::int64_t rows) {
+                      const auto* from = reinterpret_cast<const std::int8_t*>(x.data) + offset;
+                      for (std::int64_t i = 0; i < rows; i++)
+                        dequantize_row(from + i * x.strides[2], scales[i], to + (at + i) * stride, x.shape[3]);
+                    });
+}
+
+void write_int8(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                const float* from, std::int64_t stride) {
+  x.for_scaled_runs(b, h, first, count, [&](std::int64_t offset, float* scales, std::int64_t at, std::int64_t rows) {
+    auto* to = reinterpret_cast<std::int8_t*>(x.data) + offset;
+    for (std::int64_t i = 0; i < rows; i++)
+      scales[i] = quantize_row(from + (at + i) * stride, to + i * x.strides[2], x.shape[3]);
+  });
 }
 
 // The table's rows of these tokens, as a table of one sequence.
@@ -45,32 +71,36 @@ TensorView<float, 4> as_tensor(float* rows, std::int64_t count, std::int64_t cha
 
 void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                const std::optional<RotaryView>& rotation, float* to, std::int64_t stride) {
-  x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
-    switch (x.type) {
-      case ElementType::float32:
-        return read_typed<float>(x, offset, rows, to + at * stride, stride);
-      case ElementType::bfloat16:
-        return read_typed<bf16>(x, offset, rows, to + at * stride, stride);
-      case ElementType::float16:
-        return read_typed<f16>(x, offset, rows, to + at * stride, stride);
-    }
-  });
+  switch (x.type) {
+    case ElementType::float32:
+      read_typed<float>(x, b, h, first, count, to, stride);
+      break;
+    case ElementType::bfloat16:
+      read_typed<bf16>(x, b, h, first, count, to, stride);
+      break;
+    case ElementType::float16:
+      read_typed<f16>(x, b, h, first, count, to, stride);
+      break;
+    case ElementType::int8:
+      read_int8(x, b, h, first, count, to, stride);
+      break;
+  }
   if (rotation && count > 0)
     apply_rotary(as_tensor(to, count, x.shape[3], stride), table_rows(*rotation, b, h, first, count));
 }
 
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                 const float* from, std::int64_t stride) {
-  x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
-    switch (x.type) {
-      case ElementType::float32:
-        return write_typed<float>(x, offset, rows, from + at * stride, stride);
-      case ElementType::bfloat16:
-        return write_typed<bf16>(x, offset, rows, from + at * stride, stride);
-      case ElementType::float16:
-        return write_typed<f16>(x, offset, rows, from + at * stride, stride);
-    }
-  });
+  switch (x.type) {
+    case ElementType::float32:
+      return write_typed<float>(x, b, h, first, count, from, stride);
+    case ElementType::bfloat16:
+      return write_typed<bf16>(x, b, h, first, count, from, stride);
+    case ElementType::float16:
+      return write_typed<f16>(x, b, h, first, count, from, stride);
+    case ElementType::int8:
+      return write_int8(x, b, h, first, count, from, stride);
+  }
 }
 
 void rotate_back(const std::optional<RotaryView>& rotation, std::int64_t b, std::int64_t h, std::int64_t first,

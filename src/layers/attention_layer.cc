@@ -1,7 +1,5 @@
 #include "phasor/layers/attention_layer.h"
 
-#include <variant>
-
 #include "as_rows.h"
 #include "in_layer.h"
 #include "plan_options.h"
@@ -151,11 +149,10 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
   all.causal = true;
   all.k_rotary = rotation.of_all_keys;
   const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);
-  const auto attend = [&](auto& kept) {
-    kept.append(k, v, rotation.of_new_keys);
-    detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, kept, {.out = by_heads(to.heads)}, all); });
-  };
-  detail::in_layer(kLayer, [&] { std::visit(attend, cache.mu); });
+  detail::in_layer(kLayer, [&] {
+    cache.mu.append(k, v, rotation.of_new_keys);
+    detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, cache.mu, {.out = by_heads(to.heads)}, all); });
+  });
   projections_.forward_out(to.heads, y);
 }
 

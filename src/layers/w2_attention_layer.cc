@@ -140,7 +140,7 @@ void W2AttentionLayer::backward(const Saved& saved, const ConstStreams& grad_y, 
 }
 
 LayerCache W2AttentionLayer::make_cache(const LayerCacheConfig& config) const {
-  PHASOR_CHECK(config.storage == CacheStorage::float32, kLayer, "storage: of 16 bits, expected float32");
+  PHASOR_CHECK(config.storage == CacheStorage::float32, kLayer, "storage: of 16 or 8 bits, expected float32");
   return {make_kv_cache(config, heads_.key_heads, heads_.head_dim),
           make_kv_cache(config, heads_.key_heads, heads_.head_dim)};
 }
@@ -153,7 +153,7 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, cons
   const Workspace::Scope scope(workspace);
   const Activations to(heads_, x.mu.shape, workspace);
   project(x, to);
-  auto &mus = std::get<KvCache<float>>(cache.mu), &log_sigmas = std::get<KvCache<float>>(*cache.log_sigma);
+  KvCache &mus = cache.mu, &log_sigmas = *cache.log_sigma;
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
   AttentionOptions all = detail::call_options({.layer = kLayer, .scaled = false}, options, *plan);
   all.causal = true;
@@ -169,8 +169,8 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, cons
   all.key_lengths = mus.lengths();
   detail::in_layer(kLayer, [&] {
     detail::or_forget(cache, x.mu.shape[1], [&] {
-      w2_attention_forward(to.q(), {mus.keys(), log_sigmas.keys()}, {mus.values(), log_sigmas.values()}, tau(),
-                           {.out = to.heads()}, all);
+      w2_attention_forward(to.q(), {mus.keys<float>(), log_sigmas.keys<float>()},
+                           {mus.values<float>(), log_sigmas.values<float>()}, tau(), {.out = to.heads()}, all);
     });
   });
   project_out(to, y);

@@ -71,6 +71,13 @@ HWY_INLINE void StoreFloat(hn::Vec<D> v, D d, bf16* HWY_RESTRICT to) {
   StoreBits16(hn::ShiftRight<16>(RoundToBf16(d, v)), d, &to->bits);
 }
 
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFloat(D d, const int8_t* HWY_RESTRICT from) {
+  const hn::RebindToSigned<D> di32;
+  const hn::Rebind<int8_t, D> d8;
+  return hn::ConvertTo(d, hn::PromoteTo(di32, hn::LoadU(d8, from)));
+}
+
 #if PHASOR_HARDWARE_F16
 
 template <class D>

@@ -28,13 +28,25 @@ Tensors text(std::int64_t tokens) {
                   .value_width = kValueWidth});
 }
 
-KvCacheConfig config(std::int64_t capacity, CachedKeys keys = CachedKeys::rotated) {
+KvCacheConfig config(std::int64_t capacity, CachedKeys keys = CachedKeys::rotated,
+                     CacheStorage storage = CacheStorage::float32) {
   return {.batch = kBatch,
           .key_heads = kGroups,
           .capacity = capacity,
           .channels = kWidth,
           .value_channels = kValueWidth,
-          .keys = keys};
+          .keys = keys,
+          .storage = storage};
+}
+
+template <class T>
+constexpr CacheStorage storage_of = std::is_same_v<T, float>  ? CacheStorage::float32
+                                    : std::is_same_v<T, bf16> ? CacheStorage::bf16
+                                                              : CacheStorage::f16;
+
+template <class T>
+KvCache cache_of(std::int64_t capacity, CachedKeys keys = CachedKeys::rotated) {
+  return KvCache(config(capacity, keys, storage_of<T>));
 }
 
 TensorView<const float, 4> tokens_of(const Tensor<float, 4>& x, std::int64_t first, std::int64_t count) {
@@ -79,21 +91,21 @@ TYPED_TEST_SUITE(KvCacheOf, Types);
 TYPED_TEST(KvCacheOf, TokenByTokenEqualsAllAtOnce) {
   constexpr std::int64_t kTokens = 150;  // several tasks
   const Tensors t = text(kTokens);
-  KvCache<TypeParam> all(config(200)), steps(config(200));
+  KvCache all = cache_of<TypeParam>(200), steps = cache_of<TypeParam>(200);
   const AnyRotaryTable table = table_of(kRope, 0, kTokens, kTokens);
   all.append(t.k.view(), t.v.view(), table);
   for (std::int64_t i = 0; i < kTokens; i++)
     steps.append(tokens_of(t.k, i, 1), tokens_of(t.v, i, 1), table_of(kRope, i, 1, i + 1));
-  EXPECT_TRUE(same_elements(all.keys(), steps.keys()));
-  EXPECT_TRUE(same_elements(all.values(), steps.values()));
-  EXPECT_EQ(all.keys().shape, (Shape<4>{kBatch, kGroups, kTokens, kWidth}));
+  EXPECT_TRUE(same_elements(all.template keys<TypeParam>(), steps.template keys<TypeParam>()));
+  EXPECT_TRUE(same_elements(all.template values<TypeParam>(), steps.template values<TypeParam>()));
+  EXPECT_EQ(all.template keys<TypeParam>().shape, (Shape<4>{kBatch, kGroups, kTokens, kWidth}));
 
   Tensor<float, 4> rotated(t.k.shape()), values(t.v.shape());
   apply_rotary(t.k.view(), table, rotated.view());
   std::transform(rotated.begin(), rotated.end(), rotated.begin(), [](float x) { return float(TypeParam(x)); });
   std::transform(t.v.begin(), t.v.end(), values.begin(), [](float x) { return float(TypeParam(x)); });
-  EXPECT_TRUE(same_elements(all.keys(), std::as_const(rotated).view()));
-  EXPECT_TRUE(same_elements(all.values(), std::as_const(values).view()));
+  EXPECT_TRUE(same_elements(all.template keys<TypeParam>(), std::as_const(rotated).view()));
+  EXPECT_TRUE(same_elements(all.template values<TypeParam>(), std::as_const(values).view()));
 }
 
 // Tokens of the cache's own type, and queries and results of it.
@@ -104,12 +116,12 @@ TYPED_TEST(KvCacheOf, TakesItsOwnType) {
     std::transform(from.begin(), from.end(), to.begin(), [](float x) { return TypeParam(x); });
     return to;
   };
-  KvCache<TypeParam> floats(config(5)), own(config(5));
+  KvCache floats = cache_of<TypeParam>(5), own = cache_of<TypeParam>(5);
   floats.append(t.k.view(), t.v.view());
   const Tensor<TypeParam, 4> k = as_type(t.k), v = as_type(t.v);
   own.append(k.view(), v.view());
-  EXPECT_TRUE(same_elements(floats.keys(), own.keys()));
-  EXPECT_TRUE(same_elements(floats.values(), own.values()));
+  EXPECT_TRUE(same_elements(floats.template keys<TypeParam>(), own.template keys<TypeParam>()));
+  EXPECT_TRUE(same_elements(floats.template values<TypeParam>(), own.template values<TypeParam>()));
 
   const Tensor<TypeParam, 4> q = as_type(t.q);
   Tensor<TypeParam, 4> out(t.out.shape());
@@ -129,7 +141,7 @@ TYPED_TEST(KvCacheOf, StepsEqualAWholePass) {
   const AnyRotaryTable table = table_of(kRope, 0, kTokens, kTokens);
   t.forward({.causal = true, .q_rotary = table, .k_rotary = table});
   const double allowed = std::is_same_v<TypeParam, float> ? 2e-6 : std::is_same_v<TypeParam, f16> ? 2e-3 : 2e-2;
-  KvCache<TypeParam> rotated(config(kTokens)), unrotated(config(kTokens, CachedKeys::unrotated));
+  KvCache rotated = cache_of<TypeParam>(kTokens), unrotated = cache_of<TypeParam>(kTokens, CachedKeys::unrotated);
   Tensor<float, 4> out({kBatch, kHeads, 1, kValueWidth});
   for (std::int64_t i = 0; i < kTokens; i++) {
     const AnyRotaryTable row = table_of(kRope, i, 1, i + 1);
@@ -147,7 +159,7 @@ TYPED_TEST(KvCacheOf, StepsEqualAWholePass) {
 TEST(KvCache, DynamicNtkStaysExactWithUnrotatedKeys) {
   constexpr std::int64_t kTokens = 40;
   const Tensors t = text(kTokens);
-  KvCache<float> rotated(config(kTokens)), unrotated(config(kTokens, CachedKeys::unrotated));
+  KvCache rotated(config(kTokens)), unrotated(config(kTokens, CachedKeys::unrotated));
   Tensor<float, 4> out({kBatch, kHeads, 1, kValueWidth}), stale(out.shape());
   for (std::int64_t i = 0; i < kTokens; i++) {
     const std::int64_t length = i + 1;
@@ -171,24 +183,25 @@ TEST(KvCache, DynamicNtkStaysExactWithUnrotatedKeys) {
 // Sequences of different lengths, the counts of each step different too: as each sequence alone.
 TEST(KvCache, SequencesHaveLengthsOfTheirOwn) {
   const Tensors t = text(7);
-  KvCache<float> cache(config(20));
+  KvCache cache(config(20));
   const std::int64_t first[] = {7, 2}, second[] = {0, 5};
   cache.append(t.k.view(), t.v.view(), {}, first);
   cache.append(t.k.view(), t.v.view(), {}, second);
   cache.append(tokens_of(t.k, 0, 1), tokens_of(t.v, 0, 1));
   EXPECT_EQ(std::vector<std::int64_t>(cache.lengths().begin(), cache.lengths().end()),
             (std::vector<std::int64_t>{8, 8}));
-  EXPECT_EQ(cache.keys()(1, 1, 4, 3), t.k(1, 1, 2, 3));  // the fifth token of sequence 1 was the third of `second`
+  EXPECT_EQ(cache.keys<float>()(1, 1, 4, 3),
+            t.k(1, 1, 2, 3));  // the fifth token of sequence 1 was the third of `second`
   cache.truncate(0, 3);
-  EXPECT_EQ(cache.keys().shape[2], 8);
+  EXPECT_EQ(cache.keys<float>().shape[2], 8);
 
   Tensor<float, 4> out({kBatch, kHeads, 2, kValueWidth}), alone({1, kHeads, 2, kValueWidth});
   attention_forward(tokens_of(t.q, 5, 2), cache, {.out = out.view()}, {.causal = true});
   for (std::int64_t b = 0; b < kBatch; b++) {
     const std::int64_t length = cache.lengths()[static_cast<std::size_t>(b)];
     const auto of = [&](const TensorView<const float, 4>& x) { return x.slice(0, b, 1).slice(2, 0, length); };
-    attention_forward(tokens_of(t.q, 5, 2).slice(0, b, 1), of(cache.keys()), of(cache.values()), {.out = alone.view()},
-                      {.causal = true});
+    attention_forward(tokens_of(t.q, 5, 2).slice(0, b, 1), of(cache.keys<float>()), of(cache.values<float>()),
+                      {.out = alone.view()}, {.causal = true});
     for (std::int64_t h = 0; h < kHeads; h++)
       for (std::int64_t i = 0; i < 2; i++)
         for (std::int64_t e = 0; e < kValueWidth; e++) EXPECT_EQ(out(b, h, i, e), alone(0, h, i, e));
@@ -198,7 +211,7 @@ TEST(KvCache, SequencesHaveLengthsOfTheirOwn) {
 // The caller's own lengths and offsets count.
 TEST(KvCache, OptionsOfTheCallerCount) {
   const Tensors t = text(6);
-  KvCache<float> cache(config(6));
+  KvCache cache(config(6));
   cache.append(t.k.view(), t.v.view());
   Tensor<float, 4> out({kBatch, kHeads, 1, kValueWidth}), expected(out.shape());
   const std::int64_t lengths[] = {4, 2}, offset[] = {1};
@@ -211,14 +224,14 @@ TEST(KvCache, OptionsOfTheCallerCount) {
 
 TEST(KvCache, TruncatedTokensAreReplaced) {
   const Tensors t = text(6);
-  KvCache<float> cache(config(6)), expected(config(6));
+  KvCache cache(config(6)), expected(config(6));
   cache.append(t.k.view(), t.v.view());
   for (std::int64_t b = 0; b < kBatch; b++) cache.truncate(b, 2);
   cache.append(tokens_of(t.k, 0, 3), tokens_of(t.v, 0, 3));
   expected.append(tokens_of(t.k, 0, 2), tokens_of(t.v, 0, 2));
   expected.append(tokens_of(t.k, 0, 3), tokens_of(t.v, 0, 3));
-  EXPECT_TRUE(same_elements(cache.keys(), expected.keys()));
-  EXPECT_TRUE(same_elements(cache.values(), expected.values()));
+  EXPECT_TRUE(same_elements(cache.keys<float>(), expected.keys<float>()));
+  EXPECT_TRUE(same_elements(cache.values<float>(), expected.values<float>()));
   cache.clear();
   EXPECT_EQ(cache.longest(), 0);
   Tensor<float, 4> out({kBatch, kHeads, 1, kValueWidth});
@@ -229,23 +242,25 @@ TEST(KvCache, TruncatedTokensAreReplaced) {
 
 TEST(KvCache, FullCacheSaysSoAndStaysAsItWas) {
   const Tensors t = text(4);
-  KvCache<bf16> cache(config(6));
+  KvCache cache = cache_of<bf16>(6);
   const std::int64_t counts[] = {1, 4};
   cache.append(t.k.view(), t.v.view(), {}, counts);
   EXPECT_ERROR(cache.append(tokens_of(t.k, 0, 3), tokens_of(t.v, 0, 3)), "[KvCache::append] capacity: 6",
                "sequence 1 has 4", "room for 3");
   EXPECT_EQ(cache.lengths()[0], 1);
   EXPECT_EQ(cache.lengths()[1], 4);
-  EXPECT_EQ(float(cache.keys()(0, 0, 1, 0)), 0.0f);
+  EXPECT_EQ(float(cache.keys<bf16>()(0, 0, 1, 0)), 0.0f);
   cache.append(tokens_of(t.k, 0, 2), tokens_of(t.v, 0, 2));
   EXPECT_EQ(cache.lengths()[1], 6);
 }
 
 TEST(KvCache, BadInput) {
   const Tensors t = text(4);
-  KvCache<float> cache(config(6)), unrotated(config(6, CachedKeys::unrotated));
-  EXPECT_ERROR(KvCache<float>({.capacity = -1, .channels = 4}), "[KvCache]", "capacity: -1");
-  EXPECT_ERROR(KvCache<float>({.capacity = 4}), "[KvCache]", "channels: 0");
+  KvCache cache(config(6)), unrotated(config(6, CachedKeys::unrotated));
+  EXPECT_ERROR(KvCache({.capacity = -1, .channels = 4}), "[KvCache]", "capacity: -1");
+  EXPECT_ERROR(KvCache({.capacity = 4}), "[KvCache]", "channels: 0");
+  EXPECT_ERROR(cache.keys<bf16>(), "[KvCache::keys] T", "float");
+  EXPECT_ERROR(cache.values<std::int8_t>(), "[KvCache::values] T", "float");
   EXPECT_ERROR(cache.append(t.v.view(), t.v.view()), "k: shape [2, 2, 4, 12]", "[2, 2, 4, 16] = [B, G, n, D]");
   EXPECT_ERROR(cache.append(t.k.view(), tokens_of(t.v, 0, 3)), "v: shape [2, 2, 3, 12]", "[2, 2, 4, 12]");
   EXPECT_ERROR(cache.append(t.k.view(), t.v.view().transposed(2, 3)), "v: shape");

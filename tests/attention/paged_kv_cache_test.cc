@@ -25,17 +25,22 @@ Tensors text(std::int64_t tokens) {
                   .value_width = kValueWidth});
 }
 
-PagedKvCacheConfig config(std::int64_t pages, std::int64_t page_size) {
+PagedKvCacheConfig config(std::int64_t pages, std::int64_t page_size, CacheStorage storage = CacheStorage::float32) {
   return {.batch = kBatch,
           .key_heads = kGroups,
           .pages = pages,
           .page_size = page_size,
           .channels = kWidth,
-          .value_channels = kValueWidth};
+          .value_channels = kValueWidth,
+          .storage = storage};
 }
-KvCacheConfig config(std::int64_t capacity) {
-  return {
-      .batch = kBatch, .key_heads = kGroups, .capacity = capacity, .channels = kWidth, .value_channels = kValueWidth};
+KvCacheConfig config(std::int64_t capacity, CacheStorage storage = CacheStorage::float32) {
+  return {.batch = kBatch,
+          .key_heads = kGroups,
+          .capacity = capacity,
+          .channels = kWidth,
+          .value_channels = kValueWidth,
+          .storage = storage};
 }
 
 TensorView<const float, 4> tokens_of(const Tensor<float, 4>& x, std::int64_t first, std::int64_t count) {
@@ -43,26 +48,25 @@ TensorView<const float, 4> tokens_of(const Tensor<float, 4>& x, std::int64_t fir
 }
 
 // Row `j` of sequence b.
-template <class T>
-const T* key_of(const PagedKvCache<T>& cache, std::int64_t b, std::int64_t j) {
-  const KvPages<T> pages = cache.pages();
+const float* key_of(const PagedKvCache& cache, std::int64_t b, std::int64_t j) {
+  const KvPages<float> pages = cache.pages<float>();
   const std::int64_t size = cache.config().page_size;
   return &pages.keys(pages.block_table(b, j / size), 1, j % size, 0);
 }
 
-template <class T>
-class PagedKvCacheOf : public testing::Test {};
-using Types = testing::Types<float, bf16, f16>;
-TYPED_TEST_SUITE(PagedKvCacheOf, Types);
+class PagedKvCacheOf : public testing::TestWithParam<CacheStorage> {};
+INSTANTIATE_TEST_SUITE_P(Storage, PagedKvCacheOf,
+                         testing::Values(CacheStorage::float32, CacheStorage::bf16, CacheStorage::f16,
+                                         CacheStorage::int8));
 
 // A prompt, then token by token, with and without a rotation; queries of one token and of many.
-TYPED_TEST(PagedKvCacheOf, GivesTheBitsOfACacheWithoutPages) {
+TEST_P(PagedKvCacheOf, GivesTheBitsOfACacheWithoutPages) {
   constexpr std::int64_t kTokens = 150, kPrompt = 131;
   const Tensors t = text(kTokens);
   const RopeConfig rope{.head_dim = kWidth};
   for (const std::int64_t page_size : {1, 16, 50, 256}) {
-    PagedKvCache<TypeParam> paged(config(2 * (kTokens / page_size + 1), page_size));
-    KvCache<TypeParam> plain(config(kTokens));
+    PagedKvCache paged(config(2 * (kTokens / page_size + 1), page_size, GetParam()));
+    KvCache plain(config(kTokens, GetParam()));
     const auto step = [&](std::int64_t first, std::int64_t count) {
       const AnyRotaryTable table = rotary_table(rope, consecutive_positions(count, first), kTokens);
       Tensor<float, 4> expected({kBatch, kHeads, count, kValueWidth}), out(expected.shape());
@@ -80,8 +84,8 @@ TYPED_TEST(PagedKvCacheOf, GivesTheBitsOfACacheWithoutPages) {
 
 TEST(PagedKvCache, SequencesHaveLengthsOfTheirOwn) {
   const Tensors t = text(7);
-  PagedKvCache<float> paged(config(6, 3));
-  KvCache<float> plain(config(12));
+  PagedKvCache paged(config(6, 3));
+  KvCache plain(config(12));
   const std::int64_t first[] = {7, 2}, second[] = {0, 5};
   for (const auto& counts : {first, second}) {
     paged.append(t.k.view(), t.v.view(), {}, {counts, 2});
@@ -103,7 +107,7 @@ TEST(PagedKvCache, SequencesHaveLengthsOfTheirOwn) {
 
 TEST(PagedKvCache, WithoutFreePagesItSaysSoAndStaysAsItWas) {
   const Tensors t = text(7);
-  PagedKvCache<bf16> cache(config(5, 3));
+  PagedKvCache cache(config(5, 3, CacheStorage::bf16));
   const std::int64_t counts[] = {7, 2};
   cache.append(t.k.view(), t.v.view(), {}, counts);
   EXPECT_ERROR(cache.append(tokens_of(t.k, 0, 3), tokens_of(t.v, 0, 3)), "[PagedKvCache::append] pages: 1 of 5",
@@ -117,7 +121,7 @@ TEST(PagedKvCache, WithoutFreePagesItSaysSoAndStaysAsItWas) {
 // Shared pages are stored once; a page that both have is copied when one of them goes on in it.
 TEST(PagedKvCache, SharedTokens) {
   const Tensors t = text(8);
-  PagedKvCache<float> cache(config(4, 3));
+  PagedKvCache cache(config(4, 3));
   const std::int64_t only_first[] = {7, 0}, only_second[] = {0, 1}, both[] = {1, 1};
   cache.append(tokens_of(t.k, 0, 7), tokens_of(t.v, 0, 7), {}, only_first);
   cache.share(0, 1, 5);  // a page, and two tokens of the next
@@ -148,10 +152,10 @@ TEST(PagedKvCache, SharedTokens) {
 
 TEST(PagedKvCache, BadInput) {
   const Tensors t = text(4);
-  EXPECT_ERROR(PagedKvCache<float>({.pages = -1, .channels = 4}), "[PagedKvCache] pages: -1");
-  EXPECT_ERROR(PagedKvCache<float>({.pages = 2, .page_size = 0, .channels = 4}), "[PagedKvCache] page_size: 0");
-  EXPECT_ERROR(PagedKvCache<float>({.pages = 2}), "[PagedKvCache] channels: 0");
-  PagedKvCache<float> cache(config(4, 2));
+  EXPECT_ERROR(PagedKvCache({.pages = -1, .channels = 4}), "[PagedKvCache] pages: -1");
+  EXPECT_ERROR(PagedKvCache({.pages = 2, .page_size = 0, .channels = 4}), "[PagedKvCache] page_size: 0");
+  EXPECT_ERROR(PagedKvCache({.pages = 2}), "[PagedKvCache] channels: 0");
+  PagedKvCache cache(config(4, 2));
   EXPECT_ERROR(cache.append(t.v.view(), t.v.view()), "[PagedKvCache::append] k: shape [2, 2, 4, 12]");
   cache.append(t.k.view(), t.v.view());
   EXPECT_ERROR(cache.truncate(2, 0), "[PagedKvCache::truncate] b: 2");

@@ -127,11 +127,11 @@ TEST(Temporaries, AsArguments) {
 
 template <class T>
 concept HasKeys = requires(T&& cache) {
-  std::forward<T>(cache).keys();
-  std::forward<T>(cache).values();
+  std::forward<T>(cache).template keys<float>();
+  std::forward<T>(cache).template values<float>();
   std::forward<T>(cache).lengths();
 };
-static_assert(HasKeys<const KvCache<float>&> && !HasKeys<KvCache<float>>);
+static_assert(HasKeys<const KvCache&> && !HasKeys<KvCache>);
 
 template <class T>
 concept HasKeyRotation = requires(T&& plan) {

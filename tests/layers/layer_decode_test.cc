@@ -187,5 +187,13 @@ TEST_F(DecodingDot, SixteenBits) {
   expect_same_as_forward(reader, {.batch = kBatch, .capacity = kTokens, .storage = CacheStorage::f16}, {}, 0x1p-10);
 }
 
+// 8 bits are off by 1 / 254 of the largest channel of a row at most.
+TEST_F(DecodingDot, EightBits) {
+  const Reader reader{RopeConfig{.head_dim = 6}};
+  for (const CachedKeys keys : {CachedKeys::rotated, CachedKeys::unrotated})
+    expect_same_as_forward(reader, {.batch = kBatch, .capacity = kTokens, .storage = CacheStorage::int8, .keys = keys},
+                           {}, 0x1p-6);
+}
+
 }  // namespace
 }  // namespace phasor

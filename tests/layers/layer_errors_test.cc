@@ -159,11 +159,10 @@ TEST(LayerErrors, Backward) {
 std::pair<std::vector<std::int64_t>, std::vector<float>> content(const LayerCache& cache) {
   std::vector<std::int64_t> lengths;
   std::vector<float> rows;
-  for (const AnyKvCache* each : {&cache.mu, cache.log_sigma ? &*cache.log_sigma : nullptr}) {
+  for (const KvCache* each : {&cache.mu, cache.log_sigma ? &*cache.log_sigma : nullptr}) {
     if (each == nullptr) continue;
-    const auto& kept = std::get<KvCache<float>>(*each);
-    lengths.insert(lengths.end(), kept.lengths().begin(), kept.lengths().end());
-    for (const auto& view : {kept.keys(), kept.values()})
+    lengths.insert(lengths.end(), each->lengths().begin(), each->lengths().end());
+    for (const auto& view : {each->keys<float>(), each->values<float>()})
       for (const float value : reference::read<float>(view).values) rows.push_back(value);
   }
   return {lengths, rows};

@@ -1,6 +1,6 @@
 // Keys and values of all tokens so far, so that a new token costs one pass over them.
 //
-//   KvCache<bf16> cache({.batch = 1, .key_heads = 8, .capacity = 4096, .channels = 128});
+//   KvCache cache({.key_heads = 8, .capacity = 4096, .channels = 128, .storage = CacheStorage::bf16});
 //   cache.append(k, v, table);                              // table: the rotations of the new tokens
 //   attention_forward(q, cache, {.out = out.view()}, {.causal = true, .rotate_q = table});
 //
@@ -9,10 +9,10 @@
 // lengths() of either.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -28,21 +28,57 @@ enum class CachedKeys {
   unrotated,
 };
 
+// How a cache stores numbers. All but int8 round each number once.
+enum class CacheStorage {
+  float32,
+  bf16,
+  f16,
+  // A key or value x is 8-bit whole numbers n and a float, its scale: x is about scale * n. The scale is the largest
+  // |x| / 127, and n is x / scale rounded to nearest, ties to even; so each number is off by at most half a scale. A
+  // row of zeros has scale 0. A row with NaN or infinity has scale NaN, and reads as NaN in all channels.
+  int8,
+};
+
+template <class T>
+concept CacheElement = Element<T> || std::same_as<T, std::int8_t>;
+
 struct KvCacheConfig {
   std::int64_t batch = 1, key_heads = 1;
   std::int64_t capacity = 0;        // tokens of each sequence
   std::int64_t channels = 0;        // of a key, D
   std::int64_t value_channels = 0;  // E; 0: as many as of a key
   CachedKeys keys = CachedKeys::rotated;
+  CacheStorage storage = CacheStorage::float32;
 };
+
+namespace detail {
+
+// Keys or values of a cache.
+struct CacheRows {
+  std::variant<Tensor<float, 4>, Tensor<bf16, 4>, Tensor<f16, 4>, Tensor<std::int8_t, 4>> numbers;
+  Tensor<float, 3> scales;  // of int8, one for each row
+
+  CacheRows(CacheStorage storage, const Shape<4>& shape);
+
+  // Throws naming `function` unless T is the type of the numbers.
+  template <CacheElement T>
+  TensorView<const T, 4> view(const char* function) const {
+    const auto* typed = std::get_if<Tensor<T, 4>>(&numbers);
+    if (!typed) fail_type(function);
+    return typed->view();
+  }
+  [[noreturn]] void fail_type(const char* function) const;
+};
+
+}  // namespace detail
 
 // Keys or values to be added, of any type.
 using KvRows = std::variant<TensorView<const float, 4>, TensorView<const bf16, 4>, TensorView<const f16, 4>>;
 
-template <Element T>
 class KvCache {
  public:
-  // All memory is allocated here: batch * key_heads * capacity * (D + E) elements.
+  // All memory is allocated here: batch * key_heads * capacity * (D + E) elements; for int8 also two floats for each
+  // token and head.
   explicit KvCache(const KvCacheConfig& config);
 
   // Adds tokens: k [B, G, n, D] and v [B, G, n, E], counts[b] <= n of sequence b (all n when no counts are given). Row
@@ -56,35 +92,45 @@ class KvCache {
   void clear();
 
   // [B, G, S, D] and [B, G, S, E] with S the longest length; rows of a shorter sequence past its length are undefined.
-  // Valid until the next change.
-  TensorView<const T, 4> keys() const& { return keys_.view().slice(2, 0, longest()); }
-  TensorView<const T, 4> values() const& { return values_.view().slice(2, 0, longest()); }
+  // Valid until the next change. T is the type of config().storage.
+  template <CacheElement T>
+  TensorView<const T, 4> keys() const& {
+    return keys_.view<T>("KvCache::keys").slice(2, 0, longest());
+  }
+  template <CacheElement T>
+  TensorView<const T, 4> values() const& {
+    return values_.view<T>("KvCache::values").slice(2, 0, longest());
+  }
+  // [B, G, S] of an int8 cache, without data of others.
+  TensorView<const float, 3> key_scales() const&;
+  TensorView<const float, 3> value_scales() const&;
   std::span<const std::int64_t> lengths() const& { return lengths_; }  // tokens of each sequence
+  template <CacheElement T>
   TensorView<const T, 4> keys() const&& = delete;
+  template <CacheElement T>
   TensorView<const T, 4> values() const&& = delete;
+  TensorView<const float, 3> key_scales() const&& = delete;
+  TensorView<const float, 3> value_scales() const&& = delete;
   std::span<const std::int64_t> lengths() const&& = delete;
   std::int64_t longest() const;
   const KvCacheConfig& config() const { return config_; }
+  const detail::CacheRows& key_rows() const { return keys_; }
+  const detail::CacheRows& value_rows() const { return values_; }
 
  private:
   KvCacheConfig config_;
-  Tensor<T, 4> keys_, values_;  // [B, G, capacity, channels]
+  detail::CacheRows keys_, values_;  // [B, G, capacity, channels]
   std::vector<std::int64_t> lengths_;
 };
 
-extern template class KvCache<float>;
-extern template class KvCache<bf16>;
-extern template class KvCache<f16>;
-
 // Attention to the tokens of a cache, the new ones included: append them first. If the options do not give key_lengths
 // and query_offsets, they follow from the lengths: the last of T queries is at the last token of its sequence. Queries
-// and results may be float with a cache of 16 bits.
-template <Element T>
-void attention_forward(TensorView<const float, 4> q, const KvCache<T>& cache, const AttentionOutput<float>& output,
+// and results are of one type, and the cache of any.
+void attention_forward(TensorView<const float, 4> q, const KvCache& cache, const AttentionOutput<float>& output,
                        const AttentionOptions& options = {});
-template <Element T>
-requires(!std::is_same_v<T, float>) void attention_forward(std::type_identity_t<TensorView<const T, 4>> q,
-                                                           const KvCache<T>& cache, const AttentionOutput<T>& output,
-                                                           const AttentionOptions& options = {});
+void attention_forward(TensorView<const bf16, 4> q, const KvCache& cache, const AttentionOutput<bf16>& output,
+                       const AttentionOptions& options = {});
+void attention_forward(TensorView<const f16, 4> q, const KvCache& cache, const AttentionOutput<f16>& output,
+                       const AttentionOptions& options = {});
 
 }  // namespace phasor

@@ -5,13 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <variant>
 
 #include "phasor/attention/kv_cache.h"
 
 namespace phasor {
-
-enum class CacheStorage { float32, bf16, f16 };
 
 struct LayerCacheConfig {
   std::int64_t batch = 1;
@@ -20,11 +17,9 @@ struct LayerCacheConfig {
   CachedKeys keys = CachedKeys::rotated;  // unrotated: for dynamic NTK and LongRoPE
 };
 
-using AnyKvCache = std::variant<KvCache<float>, KvCache<bf16>, KvCache<f16>>;
-
 struct LayerCache {
-  AnyKvCache mu;
-  std::optional<AnyKvCache> log_sigma{};  // keys: sigma = exp(log_sigma / 2); values: log_sigma
+  KvCache mu;
+  std::optional<KvCache> log_sigma{};  // keys: sigma = exp(log_sigma / 2); values: log_sigma
 
   std::span<const std::int64_t> lengths() const;
   std::int64_t longest() const;
@@ -33,6 +28,6 @@ struct LayerCache {
   void clear();
 };
 
-AnyKvCache make_kv_cache(const LayerCacheConfig& config, std::int64_t key_heads, std::int64_t head_dim);
+KvCache make_kv_cache(const LayerCacheConfig& config, std::int64_t key_heads, std::int64_t head_dim);
 
 }  // namespace phasor

@@ -33,6 +33,16 @@ class Cache:
         dtype: str = self._cache.dtype
         return dtype
 
+    @property
+    def key_scales(self) -> Any:
+        """Of an int8 cache the factor of each key, float32, shaped as keys without their last dimension; else None."""
+        return self._cache.key_scales
+
+    @property
+    def value_scales(self) -> Any:
+        """The factor of each value, likewise."""
+        return self._cache.value_scales
+
     def _view(self, array: Any) -> Any:
         if self.dtype != "bfloat16":
             return array
@@ -81,7 +91,7 @@ def checked(value_channels: int | None, dtype: Any, keys: Any) -> tuple[int, str
     if value_channels is not None and value_channels < 1:  # 0 is C++'s None
         raise ValueError(f"value_channels: {value_channels}, expected at least 1")
     if not isinstance(dtype, str):
-        raise TypeError(f'dtype: {dtype!r}, expected "float32", "float16" or "bfloat16"')
+        raise TypeError(f'dtype: {dtype!r}, expected "float32", "float16", "bfloat16" or "int8"')
     return value_channels or 0, dtype, keys == "rotated"
 
 
@@ -93,9 +103,11 @@ class KVCache(Cache):
         out = cache.attention(q, causal=True, q_rotary=table)
 
     batch, key_heads: B and G.
-    capacity: tokens of a sequence. All memory is taken at once: B * G * capacity * (D + E) elements.
+    capacity: tokens of a sequence. All memory is taken at once: B * G * capacity * (D + E) elements, and for
+        int8 two floats more for each token and head.
     channels, value_channels: D of keys and E of values (D when None).
-    dtype: "float32", "float16" or "bfloat16". Beside a 16-bit cache queries may be float32.
+    dtype: "float32", "float16", "bfloat16" or "int8". Queries may be of any type. "int8" keeps a key or a value as whole
+        numbers n and one float, its scale = max(abs(x)) / 127: x is about scale * n, off by scale / 2 at most.
     keys: "rotated" keys are rotated once, when appended. "unrotated" ones are rotated whenever they are read, by k_rotary
         with a row for each token of the cache: for dynamic NTK and LongRoPE, whose angles change as the text grows.
     """

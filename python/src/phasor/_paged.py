@@ -34,7 +34,7 @@ def paged_attention(
 
     q: [B, H, T, D]; or [1, H, T, D] with query_starts, the queries of all sequences one after the other.
     keys, values: the pools, [pages, G, page size, D] and [pages, G, page size, E]. Outer strides are free: a pool
-        [pages, page size, G, D] is given with its dimensions 1 and 2 exchanged. Beside 16-bit ones q may be float32.
+        [pages, page size, G, D] is given with its dimensions 1 and 2 exchanged. q may be of another type than they are.
     block_table: [sequences, pages of a sequence], int32 or int64. Page i of a sequence has its tokens from
         i * page size on. Entries past its last token are not read. Sequences may share pages.
     lengths: tokens of each sequence.

@@ -194,6 +194,8 @@ class _Cache:
     value_channels: int
     keys: Any
     values: Any
+    key_scales: Any
+    value_scales: Any
 
 class KVCache(_Cache):
     def __init__(
