@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 build/torch-venv/bin/python benchmarks/torch_break_even.py [bfloat16]
 
-Prints torch's time / phasor's, of the processor, least of 6 runs: forward, forward with dropout, and a step, which is a
-call and the backward pass. Work is T x S x D for all heads.
+Prints torch's time / phasor's, of the processor, least of 6 runs: forward, and a step, which is a call and the backward
+pass, both also with dropout. Work is T x S x D for all heads.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def main() -> None:
             with torch.no_grad():
                 forward = ratio(lambda f: f(q, k, v))
                 dropout = ratio(lambda f: f(q, k, v, None, 0.1))
-            step = ratio(lambda f: torch.autograd.grad(f(q, k, v), (q, k, v), grad))
+            step, dropout_step = (ratio(lambda f: torch.autograd.grad(f(q, k, v, None, p), (q, k, v), grad)) for p in (0.0, 0.1))
             shape = f"B{batch} H{heads} T{queries} S{keys} D{channels}"
             work = q.numel() * keys / 2**20
-            print(f"{shape:26} work {work:7.2f} Mi  forward {forward:5.2f}  dropout {dropout:5.2f}  step {step:5.2f}", flush=True)
+            ratios = f"forward {forward:5.2f}  step {step:5.2f}  with dropout {dropout:5.2f} {dropout_step:5.2f}"
+            print(f"{shape:26} work {work:7.2f} Mi  {ratios}", flush=True)
 
 
 main()

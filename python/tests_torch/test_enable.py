@@ -26,7 +26,7 @@ def seed():
 @pytest.fixture
 def any_size(monkeypatch):
     """Small calls, too, are phasor's."""
-    monkeypatch.setattr(_rules, "_is_small", lambda *_: False)
+    monkeypatch.setattr(_rules, "_reason_of_speed", lambda *_: None)
     monkeypatch.setattr(_enable, "is_tiny", lambda *_: False)
 
 

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
     torch.manual_seed(3)
-    monkeypatch.setattr(_rules, "_is_small", lambda *_: False)
+    monkeypatch.setattr(_rules, "_reason_of_speed", lambda *_: None)
     monkeypatch.setattr(_enable, "is_tiny", lambda *_: False)
     yield
     phasor.torch.disable()

@@ -18,7 +18,7 @@ from phasor.torch._flash import PACKED
 from phasor.torch._native import NATIVE
 from phasor.torch._overrides import Overrides
 from phasor.torch._report import count_phasor, count_torch
-from phasor.torch._rules import SMALL, is_tiny, is_traced, reason_for_torch
+from phasor.torch._rules import SMALL, is_recorded, is_tiny, is_traced, reason_for_torch
 from phasor.torch._sdpa import scaled_dot_product_attention
 
 _NAME = "scaled_dot_product_attention"
@@ -29,7 +29,7 @@ _MATH = int(torch.nn.attention.SDPBackend.MATH)
 
 def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
     """What the dispatcher calls. Arguments are passed on as they came, in the least time."""
-    if is_tiny(query, key):
+    if is_tiny(query, key, len(rest) > 1 and rest[1] != 0.0):  # rest: attn_mask, dropout_p, ...
         count_torch(SMALL)
     else:
         out, reason = _attention(query, key, value, *rest, **named)
@@ -51,11 +51,14 @@ def _attention(
     enable_gqa: bool = False,
 ) -> tuple[Any, str | None]:
     """The result by phasor, or why torch is to compute it."""
-    reason = reason_for_torch(query, key, value, attn_mask, dropout_p)
+    recorded = is_recorded(query, key, value, attn_mask)
+    reason = reason_for_torch(query, key, value, attn_mask, dropout_p, recorded)
     if reason is not None:
         return None, reason
-    arguments = (query, key, value, attn_mask, dropout_p, is_causal)
     try:
+        if recorded and attn_mask is not None and attn_mask.requires_grad:
+            attn_mask = _with_own_gradients(attn_mask, query)
+        arguments = (query, key, value, attn_mask, dropout_p, is_causal)
         out = scaled_dot_product_attention(*arguments, scale=scale, enable_gqa=enable_gqa)
     except (RuntimeError, TypeError) as error:  # torch has an error of its own, or computes it
         return None, f"refused: {str(error).splitlines()[0]}"
@@ -65,6 +68,13 @@ def _attention(
     if torch._fused_sdp_choice(*arguments, scale=scale, enable_gqa=enable_gqa) == _MATH:
         out = out.contiguous()
     return out, None
+
+
+def _with_own_gradients(mask: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """The mask, expanded to all batch entries and heads. Their gradients are then written apart, and torch sums them: as
+    much memory as torch's own attention takes, for a third less time than phasor's second pass over the scores."""
+    outer = torch.broadcast_shapes(mask.shape[:-2], query.shape[:-2])
+    return mask.expand(*outer, *mask.shape[-2:])
 
 
 _SDPA = Overrides({(_NAME, "CPU"): _kernel, (_NAME, "AutogradCPU"): _kernel})

@@ -19,7 +19,7 @@ from phasor import _phasor
 from phasor.torch._inputs import empty_float32, with_contiguous_rows
 from phasor.torch._overrides import Overrides
 from phasor.torch._report import count_phasor, count_torch
-from phasor.torch._rules import reason_for_torch
+from phasor.torch._rules import is_recorded, reason_for_torch
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -78,7 +78,8 @@ def _dense_forward(
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> Tensors:
-    reason = reason_for_torch(query, key, value, attn_mask, dropout_p)
+    recorded = is_recorded(query, key, value, attn_mask)
+    reason = reason_for_torch(query, key, value, attn_mask, dropout_p, recorded)
     if reason is None and dropout_p:
         reason = "dropout: the flash operator of torch has none"
     if reason is not None:
@@ -107,7 +108,7 @@ def _dense_backward(
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> Tensors:
-    if reason_for_torch(query, key, value, attn_mask, dropout_p) is not None or dropout_p:
+    if dropout_p or reason_for_torch(query, key, value, attn_mask, dropout_p, True) is not None:
         return _torchs[_BACKWARD_FOR_CPU].call_boxed(
             _CPU, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )

@@ -37,15 +37,14 @@ def report() -> Report:
 
 
 def count_phasor(function: str, traced: bool = False) -> None:
-    if not torch.compiler.is_dynamo_compiling():  # Dynamo, which follows Python calls, cannot count
-        _add(_compiled if traced else _by_phasor, function)
+    _add(_compiled if traced else _by_phasor, function)
 
 
 def count_torch(reason: str) -> None:
-    if not torch.compiler.is_dynamo_compiling():
-        _add(_by_torch, reason)
+    _add(_by_torch, reason)
 
 
 def _add(counts: Counter[str], name: str) -> None:
-    with _lock:
-        counts[name] += 1
+    if not torch.compiler.is_dynamo_compiling():  # Dynamo, which follows Python calls, cannot count
+        with _lock:
+            counts[name] += 1

@@ -15,38 +15,58 @@ _TRACED = frozenset((FakeTensor, FunctionalTensor))
 _TENSORS = _PLAIN | _TRACED
 _LARGEST_HEAD = 512
 
-# Where torch is faster, measured by benchmarks/torch_break_even.py. Work is T x S x D, for all heads. Below a limit, which
-# is for each thread, the time that Python takes for a call of phasor's, some 20 us, is more than its kernels save.
-_WORK_OF_HALF, _WORK_OF_HALF_FORWARD = 2**15, 2**19
+# Where torch is faster, measured by benchmarks/torch_break_even.py on an AMD EPYC (Zen 4) and an Intel Xeon (Sapphire
+# Rapids), of which a limit serves both. Work is T x S x D, for all heads. Below a limit, which is for each thread, the time
+# that Python takes for a call of phasor's, some 20 us, is more than its kernels save.
+_WORK = 2**22
+_WORK_OF_HALF = 2**21
+_WORK_OF_HALF_ROW, _WORK_OF_HALF_RECORDED = 2**18, 2**15
 _WORK_OF_DROPOUT = 2**17
-_WORK_FORWARD, _WORK_RECORDED = 2**20, 5 * 2**19
-_SCORES_OF_HEAD = 32 * 32  # T x S: no more of them do not fill the lanes of phasor's kernel
+_SCORES_OF_HEAD, _SCORES_OF_DROPOUT = 48 * 48, 32 * 32  # T x S: fewer do not fill the lanes of phasor's kernel
 _QUERIES = 16  # the same, with dropout or for gradients
+_HAS_AMX = torch.cpu._is_amx_tile_supported()
 
 SMALL = "small: torch's own kernel is faster"
+_AMX = "bfloat16 on a processor with AMX: torch's own kernel is faster"
 _OTHER_SHAPES = "shapes that phasor does not take"
 
 
-def is_tiny(query: torch.Tensor, key: torch.Tensor) -> bool:
+def is_tiny(query: torch.Tensor, key: torch.Tensor, may_drop: bool) -> bool:
     """Whether nothing else need be known: it is below the least limit of its type."""
     if key.dim() < 2:
         return True  # wrong, which torch finds
     work = query.numel() * key.size(-2)
-    return type(work) is int and work < (_WORK_OF_DROPOUT if query.dtype is torch.float32 else _WORK_OF_HALF)
+    if query.dtype is torch.float32:
+        limit = _WORK_OF_DROPOUT if may_drop else _WORK
+    else:
+        limit = _WORK_OF_HALF_RECORDED
+    return type(work) is int and work < limit
 
 
 def reason_for_torch(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout_p: float
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    dropout_p: float,
+    recorded: bool,
 ) -> str | None:
     """Why torch's own implementation is to compute a call; None for one that phasor computes. Small calls are found
-    first, because they are those that a microsecond hurts."""
+    first, because they are those that a microsecond hurts. recorded: whether there is a backward pass."""
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         return _OTHER_SHAPES
-    if _is_small(query, key, value, mask, dropout_p):
-        return SMALL
+    reason = _reason_of_speed(query, key, dropout_p, recorded)
+    if reason is not None:
+        return reason
     if not (0 < query.size(-1) <= _LARGEST_HEAD and 0 < value.size(-1) <= _LARGEST_HEAD):
         return _OTHER_SHAPES
     return _reason_of_kind(query, key, value, mask, dropout_p)
+
+
+def is_recorded(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    return torch.is_grad_enabled() and (
+        query.requires_grad or key.requires_grad or value.requires_grad or (mask is not None and mask.requires_grad)
+    )
 
 
 def is_traced(tensor: torch.Tensor) -> bool:
@@ -73,25 +93,25 @@ def _reason_of_kind(
     return None
 
 
-def _is_small(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout_p: float
-) -> bool:
-    """Whether torch's kernel is faster."""
+def _reason_of_speed(query: torch.Tensor, key: torch.Tensor, dropout_p: float, recorded: bool) -> str | None:
+    """Where torch's kernel is faster."""
     queries, keys = query.size(-2), key.size(-2)
-    recorded = torch.is_grad_enabled() and (
-        query.requires_grad or key.requires_grad or value.requires_grad or (mask is not None and mask.requires_grad)
-    )
     if (recorded or dropout_p) and _surely(queries, _QUERIES):
-        return True
+        return SMALL
+    is_row = _surely(queries, 2)
+    limit, scores = _WORK, 0 if is_row else _SCORES_OF_HEAD
     if dropout_p:
-        limit = _WORK_OF_DROPOUT
-    elif query.dtype is torch.float32:
-        limit = _WORK_RECORDED if recorded else _WORK_FORWARD
-        if not _surely(queries, 2) and _surely(queries * keys, _SCORES_OF_HEAD + 1):
-            return True
-    else:
-        limit = _WORK_OF_HALF if recorded or _surely(queries, 2) else _WORK_OF_HALF_FORWARD
-    return _surely(query.numel() * keys, limit * torch.get_num_threads())
+        limit, scores = _WORK_OF_DROPOUT, _SCORES_OF_DROPOUT
+    elif query.dtype is not torch.float32:
+        if recorded:
+            limit, scores = _WORK_OF_HALF_RECORDED, 0
+        elif _HAS_AMX and query.dtype is torch.bfloat16:
+            return _AMX
+        else:
+            limit = _WORK_OF_HALF_ROW if is_row else _WORK_OF_HALF
+    if _surely(queries * keys, scores) or _surely(query.numel() * keys, limit * torch.get_num_threads()):
+        return SMALL
+    return None
 
 
 def _surely(number: Any, limit: int) -> bool:
