@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import phasor.torch
 import pytest
 import torch
-from phasor.torch import _enable, _rules
+from phasor.torch import _enable, _report, _rules
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -155,6 +158,60 @@ def test_context_managers_disable_and_repeated_calls():
     with pytest.raises(KeyError), phasor.torch.enable():
         raise KeyError
     assert not is_phasors()
+
+
+def is_on():
+    with Counted() as count:
+        sdpa(X, X, X)
+    return count.phasor == 1
+
+
+def test_a_context_manager_again_and_within_itself():
+    manager = phasor.torch.enable()
+    with manager:
+        with manager:
+            assert is_on()
+        assert is_on()
+    assert not is_on()
+    with manager:
+        assert is_on()
+    assert not is_on()
+
+
+def test_a_context_manager_made_before_disable_or_another():
+    one = phasor.torch.enable()
+    phasor.torch.disable()
+    with one:
+        assert is_on()
+    assert not is_on()
+    one, two = phasor.torch.enable(), phasor.torch.enable()
+    with one:
+        with two:
+            pass
+        assert is_on()
+    assert not is_on()
+
+
+def test_fork_while_another_thread_counts():
+    """As the workers of torch's DataLoader begin: nobody in the new process would give the lock back."""
+    held = threading.Event()
+
+    def hold():
+        with _report._lock:
+            held.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=hold)
+    phasor.torch.enable()
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        sdpa(X[:, :1, :4], X[:, :1, :4], X[:, :1, :4])
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 X = torch.randn(1, 8, 128, 64)

@@ -7,7 +7,6 @@ key CompositeImplicitAutograd.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ import torch
 import phasor
 from phasor.torch import _nested
 from phasor.torch._flash import PACKED
+from phasor.torch._locks import fork_safe_lock
 from phasor.torch._native import NATIVE
 from phasor.torch._overrides import Overrides
 from phasor.torch._report import count_phasor, count_torch
@@ -80,29 +80,35 @@ def _with_own_gradients(mask: torch.Tensor, query: torch.Tensor) -> torch.Tensor
 _SDPA = Overrides({(_NAME, "CPU"): _kernel, (_NAME, "AutogradCPU"): _kernel})
 _CACHE_TAG = f"phasor {phasor.__version__}"
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _is_on = False
-_for_good = False  # by an enable() outside of a with statement
-_blocks: set[Enabled] = set()  # with statements that have been entered and not left
+_for_good = 0  # calls of enable() that are not the beginning of a with statement
+_blocks: list[Enabled] = []  # of with statements that have been entered and not left
+_disabled = 0  # calls of disable()
 
 
 class Enabled:
     """What enable() returns: in a with statement, its end undoes what its beginning did."""
 
-    def __init__(self, was_for_good: bool) -> None:
-        self._was_for_good = was_for_good
+    def __init__(self) -> None:
+        self._made_after = _disabled
+        self._is_for_good = True
 
     def __enter__(self) -> Enabled:
         global _for_good
         with _lock:
-            _for_good = self._was_for_good
-            _blocks.add(self)
+            if self._is_for_good and self._made_after == _disabled:
+                _for_good -= 1
+            self._is_for_good = False
+            _blocks.append(self)
+            _switch(True)
         return self
 
     def __exit__(self, *_: Any) -> None:
         with _lock:
-            _blocks.discard(self)
-            _switch(_for_good or bool(_blocks))
+            if self in _blocks:  # no disable() came between
+                _blocks.remove(self)
+            _switch(_for_good > 0 or bool(_blocks))
 
 
 def enable() -> Enabled:
@@ -119,17 +125,17 @@ def enable() -> Enabled:
     """
     global _for_good
     with _lock:
-        result = Enabled(_for_good)
-        _for_good = True
+        _for_good += 1
         _switch(True)
-    return result
+        return Enabled()
 
 
 def disable() -> None:
     """Undoes every enable(), also of with statements that have not ended. Does nothing where there was none."""
-    global _for_good
+    global _for_good, _disabled
     with _lock:
-        _for_good = False
+        _for_good = 0
+        _disabled += 1
         _blocks.clear()
         _switch(False)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+
+from phasor.torch._locks import fork_safe_lock
 
 
 class Overrides:
     """Kernels by (operator, dispatch key). They are in place from the first `add` to the last `remove`."""
 
     def __init__(self, kernels: Mapping[tuple[str, str], Callable[..., Any]]) -> None:
-        self._kernels, self._lock, self._holders = kernels, threading.Lock(), 0
+        self._kernels, self._lock, self._holders = kernels, fork_safe_lock(), 0
         self._library: Any = None
 
     def add(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from dataclasses import dataclass
 
 import torch
 
-_lock = threading.Lock()
+from phasor.torch._locks import fork_safe_lock
+
+_lock = fork_safe_lock()
 _by_phasor: Counter[str] = Counter()
 _compiled: Counter[str] = Counter()
 _by_torch: Counter[str] = Counter()
