@@ -251,12 +251,24 @@ def test_subclasses_are_left_to_torch(any_size):
 
 
 def test_errors_are_torchs():
-    wrong = torch.randn(1, 3, 128, 64)
-    with pytest.raises(RuntimeError) as theirs:
-        sdpa(X, wrong, wrong)
-    with phasor.torch.enable(), pytest.raises(RuntimeError) as ours:
-        sdpa(X, wrong, wrong)
-    assert str(ours.value) == str(theirs.value)
+    wrong, table = torch.randn(1, 3, 128, 64), torch.randn(300, 64)
+    for arguments, gqa in (((X, wrong, wrong), False), ((table, table, table), True)):
+        with pytest.raises((RuntimeError, IndexError)) as theirs:
+            sdpa(*arguments, enable_gqa=gqa)
+        with phasor.torch.enable(), pytest.raises((RuntimeError, IndexError)) as ours:
+            sdpa(*arguments, enable_gqa=gqa)
+        assert ours.type is theirs.type and str(ours.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_bfloat16_where_the_processor_has_amx(recorded, monkeypatch):
+    """torch's kernel, unless there are gradients or dropout."""
+    monkeypatch.setattr(_rules, "_HAS_AMX", True)
+    x = X.repeat(1, 1, 4, 1).bfloat16().requires_grad_(recorded)
+    with phasor.torch.enable(), Counted() as count:
+        sdpa(x, x, x)
+        sdpa(x, x, x, dropout_p=0.1)
+    assert count.phasor == 1 + recorded and count.torch == ({} if recorded else {_rules._AMX: 1})
 
 
 def test_vmap_and_nothing_to_attend():

@@ -13,6 +13,7 @@ from phasor.torch import _enable, _rules
 from test_enable import Counted, normal
 from tiny_models import LAYERS, inputs, make
 from torch.nn.functional import scaled_dot_product_attention as sdpa
+from torch.utils.flop_counter import FlopCounterMode
 
 
 @pytest.fixture(autouse=True)
@@ -167,3 +168,34 @@ def test_checkpointing_repeats_dropout():
             found.append(results(call, x))
     for ours, theirs in zip(*found):
         assert torch.equal(ours, theirs)
+
+
+def test_flops_are_counted_as_torchs():
+    q, k, v = normal(2, 4, 20, 16), normal(2, 2, 30, 16), normal(2, 2, 30, 16)
+
+    def count():
+        with FlopCounterMode(display=False) as counter:
+            sdpa(q, k, v, enable_gqa=True).sum().backward()
+        return counter.get_total_flops()
+
+    expected = count()
+    with phasor.torch.enable():
+        assert count() == expected > 0
+    with FlopCounterMode(display=False) as counter:
+        phasor.torch.w2_attention(q, q, q, q, q, q)[0].sum().backward()
+    with FlopCounterMode(display=False) as twice:
+        wide = torch.cat((q, q), -1)
+        phasor.torch.attention(wide, wide, wide).sum().backward()
+    assert counter.get_total_flops() == twice.get_total_flops()
+
+
+def test_gradient_of_a_mask_that_batch_and_heads_share():
+    """Expanded before the call, and summed after it; also where the query is broadcast."""
+    for mask_shape, query_batch in (((1, 1, 20, 30), 2), ((20, 30), 2), ((2, 1, 1, 30), 1), ((4, 20, 1), 2)):
+        tensors = normal(query_batch, 4, 20, 16), normal(2, 4, 30, 16), normal(2, 4, 30, 16), normal(*mask_shape)
+        expected = results(sdpa, *tensors)
+        with phasor.torch.enable(), Counted() as count:
+            found = results(sdpa, *tensors)
+        assert count.phasor == 1
+        for ours, theirs in zip(found, expected):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)

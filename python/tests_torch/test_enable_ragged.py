@@ -148,3 +148,17 @@ def test_varlen_refuses_what_phasor_does_not_have():
     x = x.float()
     with pytest.raises(NotImplementedError, match="dropout_p: 0.5, expected 0"):
         torch.ops.aten._flash_attention_forward(x, x, x, starts((5,)), starts((5,)), 5, 5, 0.5, False, False)
+
+
+@pytest.mark.parametrize(
+    "cu_seq, error, message",
+    [
+        (torch.tensor([0.0, 4.5, 10.0]), TypeError, "cu_seq_q: float32, expected int32 or int64"),
+        (torch.tensor([0, 8, 4, 10]), ValueError, "cu_seq_q: descends"),
+        (torch.tensor([0, 4, 12]), ValueError, "cu_seq_q: 3 numbers from 0 to 12, expected at least two, from 0 to 10"),
+    ],
+)
+def test_varlen_refuses_wrong_starts_by_torchs_name(cu_seq, error, message):
+    x = torch.randn(10, HEADS, CHANNELS)
+    with pytest.raises(error, match=r"\[_flash_attention_forward\] " + message):
+        varlen_attn(x, x, x, cu_seq, cu_seq, 10, 10)

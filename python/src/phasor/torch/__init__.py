@@ -14,6 +14,7 @@ from phasor._errors import require
 
 require("torch", "phasor.torch")
 
+from phasor.torch import _flops as _flops
 from phasor.torch._attention import attention
 from phasor.torch._block_mask import convert_block_mask
 from phasor.torch._embeddings import (

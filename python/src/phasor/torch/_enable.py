@@ -18,7 +18,7 @@ from phasor.torch._locks import fork_safe_lock
 from phasor.torch._native import NATIVE
 from phasor.torch._overrides import Overrides
 from phasor.torch._report import count_phasor, count_torch
-from phasor.torch._rules import SMALL, is_recorded, is_tiny, is_traced, reason_for_torch
+from phasor.torch._rules import OTHER_SHAPES, SMALL, is_recorded, is_tiny, is_traced, reason_for_torch
 from phasor.torch._sdpa import scaled_dot_product_attention
 
 _NAME = "scaled_dot_product_attention"
@@ -51,6 +51,8 @@ def _attention(
     enable_gqa: bool = False,
 ) -> tuple[Any, str | None]:
     """The result by phasor, or why torch is to compute it."""
+    if enable_gqa and query.dim() < 3:
+        return None, OTHER_SHAPES  # torch's error
     recorded = is_recorded(query, key, value, attn_mask)
     reason = reason_for_torch(query, key, value, attn_mask, dropout_p, recorded)
     if reason is not None:

@@ -11,6 +11,7 @@ is the pair (lse, 1), since exp(score - lse) / 1 is the weight.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import torch
@@ -131,6 +132,22 @@ def _bound(name: str, size: int | None) -> int | None:
     return None if size is None or size < 0 else size + 1
 
 
+# What options of phasor are called in torch's function.
+_NAMES = {"query_starts": "cu_seq_q", "key_starts": "cu_seq_k", "key_lengths": "seqused_k"}
+
+
+def _whole(option: str, numbers: torch.Tensor) -> torch.Tensor:
+    if numbers.dtype not in (torch.int32, torch.int64):
+        given = str(numbers.dtype).removeprefix("torch.")
+        raise TypeError(f"[_flash_attention_forward] {_NAMES[option]}: {given}, expected int32 or int64")
+    return numbers.long()
+
+
+def _with_torchs_names(text: str) -> str:
+    text = text.replace("[attention_forward]", "[_flash_attention_forward]")
+    return re.sub("|".join(_NAMES), lambda name: _NAMES[name[0]], text)
+
+
 def _packed_options(
     starts: tuple[torch.Tensor | None, torch.Tensor | None],
     is_causal: bool,
@@ -146,13 +163,13 @@ def _packed_options(
     if bounds != (None, None):
         options["window"] = bounds
     if starts[0] is not None:
-        options["query_starts"] = starts[0].long()
+        options["query_starts"] = _whole("query_starts", starts[0])
         if starts[1] is not None:
-            options["key_starts"] = starts[1].long()
+            options["key_starts"] = _whole("key_starts", starts[1])
     if used is not None:
-        options["key_lengths"] = used.long()
+        options["key_lengths"] = _whole("key_lengths", used)
         if starts[0] is not None:
-            options["query_offsets"] = used.long() - options["query_starts"].diff()
+            options["query_offsets"] = options["key_lengths"] - options["query_starts"].diff()
     return options
 
 
@@ -212,7 +229,10 @@ def _packed_forward_into(
     count_phasor("varlen_attn")
     window = (window_size_left, window_size_right)
     options = _packed_options((cum_seq_q, cum_seq_k), is_causal, scale, window, seqused_k)
-    lse = _forward(_heads_first(query), _heads_first(key), _heads_first(value), _heads_first(out), options)
+    try:
+        lse = _forward(_heads_first(query), _heads_first(key), _heads_first(value), _heads_first(out), options)
+    except ValueError as error:
+        raise ValueError(_with_torchs_names(str(error))) from None
     return lse[0] if query.dim() == 3 else lse
 
 

@@ -28,7 +28,7 @@ _HAS_AMX = torch.cpu._is_amx_tile_supported()
 
 SMALL = "small: torch's own kernel is faster"
 _AMX = "bfloat16 on a processor with AMX: torch's own kernel is faster"
-_OTHER_SHAPES = "shapes that phasor does not take"
+OTHER_SHAPES = "shapes that phasor does not take"
 
 
 def is_tiny(query: torch.Tensor, key: torch.Tensor, may_drop: bool) -> bool:
@@ -54,12 +54,12 @@ def reason_for_torch(
     """Why torch's own implementation is to compute a call; None for one that phasor computes. Small calls are found
     first, because they are those that a microsecond hurts. recorded: whether there is a backward pass."""
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
-        return _OTHER_SHAPES
+        return OTHER_SHAPES
     reason = _reason_of_speed(query, key, dropout_p, recorded)
     if reason is not None:
         return reason
     if not (0 < query.size(-1) <= _LARGEST_HEAD and 0 < value.size(-1) <= _LARGEST_HEAD):
-        return _OTHER_SHAPES
+        return OTHER_SHAPES
     return _reason_of_kind(query, key, value, mask, dropout_p)
 
 
