@@ -14,6 +14,7 @@ mkdir -p "$roots"
 # shellcheck disable=SC2016  # apt expands it
 debian=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep --max-count=1 '/debian/$')}
 ubuntu=${UBUNTU_MIRROR:-}
+export TORCH_PACKAGES=${TORCH_PACKAGES:-}
 
 # ubuntu_keyring: Debian 12 has no package of Ubuntu's keys.
 ubuntu_keyring() {
@@ -31,9 +32,12 @@ make_root() {
   touch "$roots/$1.made"
 }
 
-# inside NAME COMMAND...: in this system, with a /proc of its own that ends with the command.
+# inside NAME COMMAND...: in this system, with a /proc of its own that ends with the command, and torch's packages in /torch.
 # shellcheck disable=SC2016  # the words are for the inner shell
-inside() { unshare --mount --pid --fork sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$roots/$1" "${@:2}"; }
+inside() {
+  unshare --mount --pid --fork sh -c 'mount -t proc proc "$0/proc" && mkdir -p "$0/torch" &&
+    { [ -z "$TORCH_PACKAGES" ] || mount --bind "$TORCH_PACKAGES" "$0/torch"; } && exec chroot "$0" "$@"' "$roots/$1" "${@:2}"
+}
 
 # wheel TAG ARCH: its file.
 wheel() { find "$dist" -name "phasor_attention-*-$1-*_$2.whl" | grep .; }
@@ -62,6 +66,14 @@ programs() {
   inside "$name" /venv/bin/phasor --version
   inside "$name" sh -c 'cd /phasor && /venv/bin/python -m pytest --quiet -p no:cacheprovider python/tests/test_guide.py \
     python/tests/test_package.py -k "guide or readme or tool or missing"'
+}
+
+# torch NAME: the README's programs with torch and transformers, whose packages come after those of the wheel's environment.
+torch() {
+  echo "$1, with torch:"
+  cp -r python/tests_torch "$roots/$1/phasor/python"
+  echo /torch >"$roots/$1/venv/lib/python3.11/site-packages/torch.pth"
+  inside "$1" sh -c 'cd /phasor && /venv/bin/python -m pytest --quiet -p no:cacheprovider python/tests_torch/test_documents.py -k README'
 }
 
 # tool NAME SUITE MIRROR: the tool of the wheel runs and finds its numbers right.
@@ -98,16 +110,22 @@ aarch64() {
 aarch64_tests=(python/tests/test_attention.py python/tests/test_biases.py python/tests/test_gradients.py python/tests/test_rotary.py python/tests/test_w2.py
   python/tests/test_guide.py)
 
-# sdist: as pip builds it where there is a compiler.
+# sdist: as pip builds it where there is a compiler, which is told to be the one that ccache has the library of.
 sdist() {
   echo "the sdist:"
   rm -rf "$roots/from-sdist"
   python3 -m venv "$roots/from-sdist"
-  "$roots/from-sdist/bin/pip" install --quiet "$(find "$dist" -name '*.tar.gz')"
+  "$roots/from-sdist/bin/pip" install --quiet --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ \
+    --config-settings=cmake.define.PHASOR_WARNINGS_AS_ERRORS=ON "$(find "$dist" -name '*.tar.gz')"
   (cd "$roots" && from-sdist/bin/python -c 'import phasor; print(phasor.__version__)' && from-sdist/bin/phasor --version)
 }
 
 programs debian12 bookworm "$debian" 3.11 cp311
+if [[ $TORCH_PACKAGES ]]; then
+  torch debian12
+else
+  echo "torch: not tested, TORCH_PACKAGES does not name the site-packages of an environment of Python 3.11 that has it"
+fi
 if [[ $ubuntu ]]; then
   ubuntu_keyring
   programs ubuntu22.04 jammy "$ubuntu" 3.10 cp310 --components=main,universe --keyring="$roots/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
