@@ -77,6 +77,7 @@ function(phasor_compiled_folder folder)
   endif()
   add_library(${target} ${arg_SOURCES})
   add_library(phasor::${folder} ALIAS ${target})
+  set_property(GLOBAL APPEND PROPERTY phasor_compiled_folders ${folder})  # in the direction of the data
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} CXX_EXTENSIONS OFF
                                              POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION}
                                              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}

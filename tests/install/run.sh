@@ -80,9 +80,12 @@ example() {
 
 # pkg_config PREFIX: a program without CMake.
 pkg_config() {
-  local flags
+  local flags file twice
   echo "attention, with pkg-config:"
-  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$1" -name phasor.pc)") pkg-config --cflags --libs phasor)
+  file=$(find "$1" -name phasor.pc)
+  twice=$(sed -n 's/^\([A-Z][A-Za-z.]*\):.*/\1/p' "$file" | sort | uniq --repeated)
+  [[ ! $twice ]] || { echo "$file: $twice twice, which some pkg-configs refuse"; return 1; }
+  flags=$(PKG_CONFIG_PATH=$(dirname "$file") pkg-config --cflags --libs phasor)
   # shellcheck disable=SC2046,SC2086  # lists of words
   must "$compiler" $(cached CMAKE_CXX_FLAGS) "$source/tests/install/attention.cc" $flags -o "$work/with-pkg-config"
   "$work/with-pkg-config"
