@@ -25,6 +25,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <size_t R>
 constexpr size_t kAtOnce = std::min<size_t>(4, 4 * kVectors / R);
 
+// Values that are added between two steps of the prefetcher.
+constexpr size_t kKeysOfAStep = 16;
+
 // Rows of keys or values in place, evenly spaced.
 template <class T>
 struct TypedRows {
@@ -70,13 +73,16 @@ HWY_INLINE void ForEachVectors(size_t channels, const Body& body) {
 }
 
 // How often DotScores and AddValues call step() of the prefetcher.
-inline int64_t DecodeSteps(size_t slots, size_t value_channels, size_t keys) {
+inline int64_t ScoreSteps(size_t slots, size_t keys) {
   size_t steps = 0;
-  ForEachSlots(slots, [&]<size_t R>(size_t) HWY_ATTR {
-    steps += (keys + 3) / 4 * (4 / kAtOnce<R>);
-    ForEachVectors<R>(value_channels, [&]<size_t N>(size_t) HWY_ATTR { steps += 1; });
-  });
+  ForEachSlots(slots, [&]<size_t R>(size_t) HWY_ATTR { steps += (keys + 3) / 4 * (4 / kAtOnce<R>); });
   return static_cast<int64_t>(steps);
+}
+inline int64_t ValueSteps(size_t slots, size_t channels, size_t keys) {
+  size_t tiles = 0;
+  ForEachSlots(slots, [&]<size_t R>(size_t)
+                          HWY_ATTR { ForEachVectors<R>(channels, [&]<size_t N>(size_t) HWY_ATTR { tiles += 1; }); });
+  return static_cast<int64_t>(tiles * ((keys + kKeysOfAStep - 1) / kKeysOfAStep));
 }
 
 #if HWY_TARGET == HWY_SCALAR
@@ -98,10 +104,20 @@ HWY_INLINE void StoreSumOfBlocks(D d, hn::Vec<D> v, float* HWY_RESTRICT to) {
   }
 }
 
+// Adds lane i and lane i + 2 of each block of four: those of a in even lanes of the result, of b in odd ones.
+HWY_INLINE FloatVec AddHalves(FloatVec a, FloatVec b) {
+  const FloatTag d;
+  return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+}
+
 // to[i] = sum of the lanes of vector i.
 HWY_INLINE void StoreSums(FloatVec v0, FloatVec v1, FloatVec v2, FloatVec v3, float* HWY_RESTRICT to) {
-  TransposeSquares(FloatTag(), v0, v1, v2, v3);
-  StoreSumOfBlocks(FloatTag(), hn::Add(hn::Add(v0, v1), hn::Add(v2, v3)), to);
+  const hn::Repartition<double, FloatTag> pairs;
+  const auto first = hn::BitCast(pairs, AddHalves(v0, v1)), second = hn::BitCast(pairs, AddHalves(v2, v3));
+  const FloatTag d;
+  const FloatVec low = hn::BitCast(d, hn::InterleaveLower(pairs, first, second));
+  const FloatVec high = hn::BitCast(d, hn::InterleaveUpper(pairs, first, second));
+  StoreSumOfBlocks(d, hn::Add(low, high), to);
 }
 
 #endif
@@ -196,8 +212,8 @@ HWY_INLINE void ValueTile(size_t keys, const float* HWY_RESTRICT weights, const 
   Tile<R, N> tile;
   FillTile(tile, [&](size_t r, size_t n)
                      HWY_ATTR { return hn::Mul(hn::Set(d, factors[r]), hn::LoadU(d, to + r * stride + n * kLanes)); });
-  ahead.step();
   for (size_t j = 0; j < keys; j++) {
+    if (j % kKeysOfAStep == 0) ahead.step();
     FloatVec value[N];
 #pragma GCC unroll 4
     for (size_t n = 0; n < N; n++) value[n] = LoadFloat(d, v.row(j) + n * kLanes);

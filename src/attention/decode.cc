@@ -73,21 +73,12 @@ class DecodeRows {
 
   // Where they are; valid until the next call.
   std::span<const detail::RowsInMemory> InMemory(int64_t first, size_t count) {
-    Collect(first, count, runs_);
+    runs_.clear();
+    ForRuns(first, count, [&](int64_t offset, int64_t, int64_t n) { runs_.emplace_back(x_, offset, n); });
     return runs_;
-  }
-  // The same of rows farther on.
-  std::span<const detail::RowsInMemory> LaterInMemory(int64_t first, size_t count) {
-    Collect(first, count, later_runs_);
-    return later_runs_;
   }
 
  private:
-  void Collect(int64_t first, size_t count, detail::List<detail::RowsInMemory>& runs) const {
-    runs.clear();
-    ForRuns(first, count, [&](int64_t offset, int64_t, int64_t n) { runs.emplace_back(x_, offset, n); });
-  }
-
   template <class Body>
   void ForRuns(int64_t first, size_t count, const Body& body) const {
     x_.for_runs(group_.sequence->batch, group_.key_head, group_.sequence->first_key + first,
@@ -100,7 +91,7 @@ class DecodeRows {
   const int64_t stride_;
   float* copy_ = nullptr;
   HWY_ALIGN float scales_[kDecodeKeys];
-  detail::List<detail::RowsInMemory> runs_, later_runs_;
+  detail::List<detail::RowsInMemory> runs_;
 };
 
 // One chunk of the keys of a group.
@@ -109,8 +100,8 @@ class DecodeChunk {
   DecodeChunk(const detail::DecodeJob& job, const detail::DecodeGroup& group, int64_t chunk)
       : call_(*job.call),
         group_(group),
-        begin_(group.begin + chunk * detail::DecodeJob::kChunk),
-        end_(std::min(group.end, begin_ + detail::DecodeJob::kChunk)),
+        begin_(group.begin + chunk * group.chunk),
+        end_(std::min(group.end, begin_ + group.chunk)),
         partial_(job.partial(group, chunk)),
         block_(KeysInBlock(call_.k.element_size() * call_.channels + call_.v.element_size() * call_.value_channels)),
         slots_(static_cast<size_t>(group.slots)),
@@ -162,7 +153,7 @@ class DecodeChunk {
     std::fill_n(sums_, slots_ * kLanes, 0.0f);
     std::fill_n(partial_.values, slots_ * value_stride_, 0.0f);
     const size_t channels = WholeVectors(call_.channels), value_channels = WholeVectors(call_.value_channels);
-    const int64_t steps = DecodeSteps(slots_, value_channels, block_);
+    const int64_t steps = ScoreSteps(slots_, block_) + ValueSteps(slots_, value_channels, block_);
     for (int64_t first = begin_, next = first; first < end_; first = next) {
       next = first + static_cast<int64_t>(block_);
       const size_t keys = KeysFrom(first);
@@ -190,10 +181,8 @@ class DecodeChunk {
   }
 
   detail::RowsToFetch Ahead(int64_t next) {
-    const int64_t later = next + static_cast<int64_t>(block_);
-    const size_t keys = KeysFrom(next), later_keys = KeysFrom(later);
-    return {k_.InMemory(next, keys), v_.InMemory(next, keys), k_.LaterInMemory(later, later_keys),
-            v_.LaterInMemory(later, later_keys)};
+    const size_t keys = KeysFrom(next);
+    return {k_.InMemory(next, keys), v_.InMemory(next, keys)};
   }
 
   // Whether some slot may see one of the keys.
@@ -251,6 +240,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "job.h"
@@ -279,19 +269,30 @@ List<DecodeGroup> make_groups(const AttentionCall& call) {
       group.slots = call.group() * sequence.queries;
       group.begin = call.first_seen(sequence.offset);
       group.end = std::max(group.begin, call.end_seen(sequence, sequence.offset + sequence.queries - 1));
-      group.chunks = std::max<std::int64_t>(1, (group.end - group.begin + DecodeJob::kChunk - 1) / DecodeJob::kChunk);
+      const std::int64_t keys = group.end - group.begin;
+      group.chunk = DecodeJob::chunk(keys);
+      group.chunks = std::max<std::int64_t>(1, (keys + group.chunk - 1) / group.chunk);
       group.to_do = group.chunks;
     }
   return groups;
 }
 
-// Partial results are in memory of the arena.
+// Keys in place: all chunks of a head in turn, because hardware prefetches from one to the next. Keys in pages: all
+// heads of a chunk in turn, because pages have the keys of all heads. Partial results are in memory of the arena.
 List<DecodeTask> make_tasks(const DecodeJob& job, List<DecodeGroup>& groups, Arena& arena) {
   List<DecodeTask> tasks;
-  for (DecodeGroup& group : groups) {
-    if (group.slots == 0) continue;
-    group.partials = arena.take(static_cast<std::size_t>(group.chunks * job.partial_size(group.slots)));
-    for (std::int64_t chunk = 0; chunk < group.chunks; chunk++) tasks.push_back({&group, chunk});
+  const auto heads = static_cast<std::size_t>(job.call->key_heads);
+  for (std::size_t first = 0; first < groups.size(); first += heads) {
+    const std::span<DecodeGroup> of_sequence(&groups[first], heads);
+    if (of_sequence[0].slots == 0) continue;
+    for (DecodeGroup& group : of_sequence) {
+      group.partials = arena.take(static_cast<std::size_t>(group.chunks * job.partial_size(group.slots)));
+      for (std::int64_t chunk = 0; chunk < group.chunks; chunk++) tasks.push_back({&group, chunk});
+    }
+    if (!job.call->k.pages) continue;
+    const auto first_task = tasks.end() - of_sequence[0].chunks * job.call->key_heads;
+    std::ranges::sort(first_task, tasks.end(), {},
+                      [](const DecodeTask& task) { return std::pair(task.chunk, task.group->key_head); });
   }
   return tasks;
 }

@@ -2,6 +2,7 @@
 // task reads a chunk of them for all queries that share them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -14,6 +15,7 @@ struct DecodeGroup {
   const Sequence* sequence = nullptr;
   std::int64_t key_head = 0, slots = 0;
   std::int64_t begin = 0, end = 0;     // the keys that some slot sees
+  std::int64_t chunk = 0;              // keys of a chunk
   std::int64_t chunks = 0;             // at least one, maybe empty: a task must write the results
   float* partials = nullptr;           // [chunks][DecodeJob::partial_size(slots)]
   std::atomic<std::int64_t> to_do{0};  // chunks; the task that finishes the last one merges them
@@ -33,9 +35,13 @@ struct DecodePartial {
 };
 
 struct DecodeJob {
-  // The split depends on the shape, not on threads, so the sums do not depend on the number of threads. 512 keys of 128
-  // channels are 512 KiB to read for a few KiB of partial results.
-  static constexpr std::int64_t kChunk = 512;
+  // The keys of a chunk. The split depends on the shape, not on threads, so the sums do not depend on the number of
+  // threads. 512 keys of 128 channels are 512 KiB of floats to read for a few KiB of partial results. Long caches,
+  // which have tasks for many threads, have chunks of up to 2048: the first keys of a chunk are not prefetched.
+  static std::int64_t chunk(std::int64_t keys) {
+    constexpr std::int64_t kLeast = 512, kMost = 2048, kTasks = 16;
+    return std::clamp(keys / kTasks / kLeast * kLeast, kLeast, kMost);
+  }
 
   const AttentionCall* call = nullptr;
   const ForwardOutput* output = nullptr;

@@ -25,10 +25,8 @@ class LinesAhead {
     return lines;
   }
 
-  // kCache: 3 is the first-level cache, 2 the second.
-  template <int kCache>
   void fetch() {
-    __builtin_prefetch(at_, 0, kCache);
+    __builtin_prefetch(at_);
     at_ += kLine;
     if (at_ >= end_) next_row();
   }
@@ -59,10 +57,9 @@ class LinesAhead {
   const std::byte *at_ = nullptr, *end_ = nullptr;
 };
 
-// What is prefetched while a block of keys is processed: the next block into the first-level cache, and the one after
-// it into the second, because hardware follows no rows from page to page.
+// The next block, which is prefetched while a block of keys is processed.
 struct RowsToFetch {
-  std::span<const RowsInMemory> keys, values, later_keys, later_values;
+  std::span<const RowsInMemory> keys, values;
 };
 
 // step() is called `steps` times, and each time prefetches its share.
@@ -71,24 +68,15 @@ class DecodeAhead {
   DecodeAhead(const RowsToFetch& rows, std::int64_t steps)
       : keys_(rows.keys),
         values_(rows.values),
-        later_keys_(rows.later_keys),
-        later_values_(rows.later_values),
-        lines_(share(rows.keys, rows.values, steps)),
-        later_lines_(share(rows.later_keys, rows.later_values, steps)) {}
+        lines_((std::max(LinesAhead::count(rows.keys), LinesAhead::count(rows.values)) + steps - 1) / steps) {}
 
   void step() {
-    for (std::int64_t i = 0; i < lines_; i++) keys_.fetch<3>(), values_.fetch<3>();
-    for (std::int64_t i = 0; i < later_lines_; i++) later_keys_.fetch<2>(), later_values_.fetch<2>();
+    for (std::int64_t i = 0; i < lines_; i++) keys_.fetch(), values_.fetch();
   }
 
  private:
-  static std::int64_t share(std::span<const RowsInMemory> keys, std::span<const RowsInMemory> values,
-                            std::int64_t steps) {
-    return (std::max(LinesAhead::count(keys), LinesAhead::count(values)) + steps - 1) / steps;
-  }
-
-  LinesAhead keys_, values_, later_keys_, later_values_;
-  std::int64_t lines_, later_lines_;
+  LinesAhead keys_, values_;
+  std::int64_t lines_;
 };
 
 }  // namespace phasor::detail

@@ -21,7 +21,7 @@ struct AnyPages {
   template <class T>
   explicit AnyPages(const KvPages<T>& pages)
       : keys(pages.keys), values(pages.values), block_table(pages.block_table), lengths(pages.lengths) {
-    if constexpr (std::is_same_v<T, std::int8_t>) keys.scales = pages.key_scales, values.scales = pages.value_scales;
+    keys.scales = pages.key_scales, values.scales = pages.value_scales;
   }
   explicit AnyPages(const PagedKvCache& cache)
       : keys(detail::any_view(cache.key_rows())),
@@ -31,7 +31,9 @@ struct AnyPages {
 };
 
 void check_scales(const char* name, const detail::AnyView& x) {
-  if (x.type != detail::ElementType::int8) return;
+  const bool is_int8 = x.type == detail::ElementType::int8;
+  PHASOR_CHECK(is_int8 || !x.scales.data, kFunction, name, ": given with pages of floating point, expected none");
+  if (!is_int8) return;
   detail::check_shape(kFunction, name, x.scales.shape, {x.shape[0], x.shape[1], x.shape[2]}, "[pages, G, page size]");
   detail::check_data(kFunction, name, x.scales.data, x.scales.shape);
   detail::check_rows(kFunction, name, x.scales.shape, x.scales.strides);

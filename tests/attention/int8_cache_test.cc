@@ -289,6 +289,13 @@ TEST(Int8Pages, GiveTheBitsOfTheCache) {
   EXPECT_ERROR(attention_forward(t.q.view(), without, {.out = t.out.view()}), "key_scales: shape [0, 0, 0]",
                "[4, 2, 16]");
   EXPECT_ERROR(attention_forward(t.q.view(), others, {.out = t.out.view()}), "value_scales: shape [4, 2, 15]");
+  const Tensor<float, 4> floats({4, 2, 16, 32}), float_values({4, 2, 16, 8});
+  const KvPages<float> scaled{.keys = floats.view(),
+                              .values = float_values.view(),
+                              .block_table = pages.block_table,
+                              .lengths = pages.lengths,
+                              .value_scales = pages.value_scales};
+  EXPECT_ERROR(attention_forward(t.q.view(), scaled, {.out = t.out.view()}), "value_scales: given");
   EXPECT_ERROR(cache.pages<float>(), "[PagedKvCache::pages] T", "int8");
 }
 
