@@ -134,3 +134,15 @@ def test_alibi_slopes_are_float32():
     for dtype in (torch.float64, torch.bfloat16):
         with pytest.raises(TypeError, match=f"alibi_slopes: {str(dtype)[6:]}, expected float32"):
             phasor.attention(q, q, q, alibi_slopes=torch.ones(2, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_cache_of_8_bits(dtype):
+    q, k = torch.from_numpy(normal(1, 8, 1, 32)).to(dtype), torch.from_numpy(normal(1, 2, 50, 32)).to(dtype)
+    cache = phasor.KVCache(1, 2, 64, 32, dtype="int8")
+    cache.append(k, k)
+    out = cache.attention(q, causal=True)
+    wide = torch.from_numpy(cache.keys * cache.key_scales[..., None]).to(torch.float64)
+    expected = torch.nn.functional.scaled_dot_product_attention(q.double(), wide, wide, enable_gqa=True)
+    assert isinstance(out, torch.Tensor) and out.dtype == dtype
+    torch.testing.assert_close(out.double(), expected, rtol=2 * torch.finfo(dtype).eps, atol=1e-6)
