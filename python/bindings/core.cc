@@ -6,6 +6,7 @@
 #include "arrays.h"
 #include "module.h"
 #include "phasor/core/parallel.h"
+#include "phasor/core/precision.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/version.h"
 
@@ -15,6 +16,10 @@ void bind_core(nb::module_& module) {
   module.attr("__version__") = PHASOR_VERSION;
   module.def("num_threads", &num_threads);
   module.def("set_num_threads", &set_num_threads, nb::arg("count"));
+  module.def("precision", [] { return std::string(precision_name(default_precision())); });
+  module.def(
+      "set_precision", [](const std::string& name) { set_default_precision(precision_from_name(name)); },
+      nb::arg("name"));
   module.def("share_openmp_threads", &share_openmp_threads);
   module.def(
       "address",

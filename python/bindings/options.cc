@@ -169,6 +169,13 @@ void OptionArguments::read(const char* name, nb::handle object, std::optional<Ro
   result = rotations_.emplace_back(function_, name, object).view();
 }
 
+void OptionArguments::read(const char* name, nb::handle object, std::optional<Precision>& result) {
+  if (object.is_none()) return;
+  if (!PyUnicode_Check(object.ptr()))
+    fail_type_error(function_, name, ": ", nb::repr(object).c_str(), ", expected \"storage\", \"float\" or \"bf16\"");
+  result = precision_from_name(text_of(object));
+}
+
 GradientArguments::GradientArguments(const char* function, const nb::dict& arguments) {
   std::size_t found = 0;
   for_each_learned_option([&](const auto& row) {

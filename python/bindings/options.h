@@ -46,6 +46,7 @@ class OptionArguments {
   void read(const char* name, nb::handle object, std::optional<BlockMask>& result);
   void read(const char* name, nb::handle object, std::optional<RelativeBiasView>& result);
   void read(const char* name, nb::handle object, std::optional<RotaryView>& result);
+  void read(const char* name, nb::handle object, std::optional<Precision>& result);
   const Array& hold(const char* name, nb::handle object) { return arrays_.emplace_back(function_, name, object); }
   void complete(bool has_seed);
 

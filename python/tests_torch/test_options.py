@@ -47,7 +47,7 @@ def test_every_option_arrives():
         "key_lengths": torch.tensor([3]), "query_starts": torch.tensor([0, 3]), "key_starts": torch.tensor([0, 3]),
         "mask": torch.ones(3, 3), "key_bias": torch.ones(3), "relative_bias": (torch.ones(2, 5), -1),
         "alibi_slopes": torch.ones(2), "q_rotary": table, "k_rotary": table, "softcap": 2.0, "sinks": torch.ones(2),
-        "dropout": 0.5, "seed": 2**64 - 1,
+        "dropout": 0.5, "seed": 2**64 - 1, "precision": "float",
     }  # fmt: skip
     assert given.keys() == {row.name for row in OPTIONS}
     lowered = _options.lowered(_options.pack((3, 3), given))

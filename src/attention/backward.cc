@@ -71,14 +71,14 @@ class BackwardRun {
     RowsToStrips(queries_.grad_out(), lanes, seeing, grad_out_strips_);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (distance_bias_) distance_bias_.BeginBlock();
-    queries_.ForEachBlock([&](const KeyBlock& keys) { RunKeys(keys); });
+    queries_.ForEachBlock([&](const FloatKeys& keys) { RunKeys(keys); });
     if (AnyNaN()) RunQueriesCarefully();
     StoreQueries();
     if (distance_bias_) distance_bias_.EndBlock(block, queries_.terms().seen().count());
     if (!sinks_.values.empty()) AddSinks();
   }
 
-  void RunKeys(const KeyBlock& keys) {
+  void RunKeys(const FloatKeys& keys) {
     SeenRows seen[kMostPanels];
     size_t rows = 0;
     for (size_t p = 0; p < queries_.panels(); p++) {
@@ -102,7 +102,7 @@ class BackwardRun {
                     static_cast<size_t>(backward_.k->stride(task_.chunk)));
   }
 
-  void RunPanel(size_t p, const KeyBlock& keys, const SeenRows& seen) {
+  void RunPanel(size_t p, const FloatKeys& keys, const SeenRows& seen) {
     float* weights = weights_ + p * kTileSize;
     float* gradient = gradients_ + p * kTileSize;
     queries_.Gradients(p, keys, seen, weights + seen.begin * kPanel, gradient + seen.begin * kPanel);
@@ -115,7 +115,7 @@ class BackwardRun {
     AddKeys(AddWeightedRows, p, keys, seen, gradient + seen.begin * kPanel);
   }
 
-  void AddToTerms(size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
+  void AddToTerms(size_t p, const FloatKeys& keys, const SeenRows& seen, const float* gradient) {
     const QueryPanel panel = queries_.PanelAt(p);
     const TilePlace place = ScoreTerms::PlaceOf(panel, keys, seen);
     if (key_bias_) key_bias_.Add(place, gradient);
@@ -125,7 +125,7 @@ class BackwardRun {
 
   // grad_q of panel p, still without the scale.
   template <class AddRows>
-  void AddKeys(const AddRows& add_rows, size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
+  void AddKeys(const AddRows& add_rows, size_t p, const FloatKeys& keys, const SeenRows& seen, const float* gradient) {
     HWY_ALIGN float ones[kPanel];
     std::fill_n(ones, kPanel, 1.0f);
     add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.count(),
@@ -143,7 +143,7 @@ class BackwardRun {
   // Recomputes only grad_q, so that NaN in keys that a query does not see stays out of its gradient.
   void RunQueriesCarefully() {
     std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
-    queries_.ForEachBlock([&](const KeyBlock& keys) {
+    queries_.ForEachBlock([&](const FloatKeys& keys) {
       for (size_t p = 0; p < queries_.panels(); p++) {
         const SeenRows seen = queries_.terms().Seen(queries_.PanelAt(p), keys);
         if (seen.empty()) continue;
@@ -241,12 +241,12 @@ class MaskRun {
     block.count = end - block.first;
     if (block.count <= 0) return;
     queries_.Load(block);
-    queries_.ForEachBlock([&](const KeyBlock& keys) {
+    queries_.ForEachBlock([&](const FloatKeys& keys) {
       for (size_t p = 0; p < queries_.panels(); p++) AddPanel(p, keys);
     });
   }
 
-  void AddPanel(size_t p, const KeyBlock& keys) {
+  void AddPanel(size_t p, const FloatKeys& keys) {
     const QueryPanel panel = queries_.PanelAt(p);
     const SeenRows seen = queries_.terms().Seen(panel, keys);
     if (seen.empty()) return;

@@ -1,5 +1,5 @@
-// Shared by forward and backward: a block of queries staged as panels, and the loop over the blocks of keys that it
-// sees.
+// Shared by forward and backward and by both arithmetics: a block of queries staged as panels, and the loop over the
+// blocks of keys that it sees.
 #if defined(PHASOR_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_ATTENTION_BLOCK_INL_H_
 #undef PHASOR_ATTENTION_BLOCK_INL_H_
@@ -15,7 +15,6 @@
 #include "rows.h"
 #include "scores-inl.h"
 #include "scratch/scratch.h"
-#include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -72,96 +71,25 @@ inline void RowsToPanels(const StagedRows& rows, int64_t queries, float factor, 
                 panels + first * rows.panel_rows());
 }
 
-inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first, const float* panels, size_t panel_rows) {
+inline QueryPanel PanelOf(const detail::QueryBlock& block, size_t first) {
   QueryPanel panel;
   panel.first_query = block.first + static_cast<int64_t>(first);
   panel.position = block.position() + static_cast<int64_t>(first);
   panel.count = std::min(kPanel, static_cast<size_t>(block.count) - first);
   panel.vectors = (panel.count + kLanes - 1) / kLanes;
-  panel.q = panels + first * panel_rows;
+  panel.lane = first;
   return panel;
 }
 
-// Buffers for blocks of keys and values that are converted when they are used.
-struct KeyBuffers {
-  float* k = nullptr;
-  float* v = nullptr;
-  float* second_v = nullptr;
-};
-
-inline KeyBuffers TakeKeyBuffers(const detail::Job& job, detail::Arena& arena) {
-  const auto take = [&](const detail::KeySource& source) {
-    return source.needs_buffer() ? arena.take(kMostKeys * static_cast<size_t>(source.buffer_stride())) : nullptr;
-  };
-  return {take(job.k), take(job.v), job.second_v ? take(*job.second_v) : nullptr};
-}
-
-// Calls body(KeyBlock) for the blocks of keys that the queries see, in order.
-template <class Body>
-HWY_INLINE void ForEachKeyBlock(const detail::Job& job, const detail::QueryBlock& block, const ScoreTerms& terms,
-                                const KeyBuffers& buffers, const Body& body) {
-  const int64_t group = block.head / job.call->group();
+// Calls body(keys) for the blocks of keys that the queries see, in order.
+template <class Arithmetic, class Body>
+HWY_INLINE void ForEachKeyBlock(const Arithmetic& arithmetic, const detail::QueryBlock& block, const ScoreTerms& terms,
+                                const Body& body) {
   for (int64_t first = terms.seen().begin; first < terms.seen().end;) {
     const int64_t count = terms.KeysEnd(first) - first;
-    const int64_t row = block.sequence->first_key + first, b = block.sequence->batch;
-    const detail::FloatRows k = job.k.rows(b, group, row, count, buffers.k);
-    const detail::FloatRows v = job.v.rows(b, group, row, count, buffers.v);
-    detail::FloatRows second_v;
-    if (job.second_v) second_v = job.second_v->rows(b, group, row, count, buffers.second_v);
-    body(KeyBlock{first, static_cast<size_t>(count), k.data, v.data, static_cast<size_t>(k.stride),
-                  static_cast<size_t>(v.stride), second_v.data, static_cast<size_t>(second_v.stride)});
+    body(arithmetic.LoadKeys(block, {first, static_cast<size_t>(count)}));
     first += count;
   }
-}
-
-// tile = factor * 2^(tile - base) lane by lane: scores to weights, when the softmax is known.
-inline HWY_NOINLINE void Weights(size_t vectors, size_t rows, const float* HWY_RESTRICT base,
-                                 const float* HWY_RESTRICT factor, float* HWY_RESTRICT tile) {
-  const FloatTag d;
-  for (size_t v = 0; v < vectors * kLanes; v += kLanes) {
-    const FloatVec base_v = hn::LoadU(d, base + v), factor_v = hn::LoadU(d, factor + v);
-    for (size_t i = 0; i < rows; i++) {
-      float* at = tile + i * kPanel + v;
-      hn::StoreU(hn::Mul(factor_v, SoftmaxExp2(d, hn::Sub(hn::LoadU(d, at), base_v))), d, at);
-    }
-  }
-}
-
-// panel[c] = factor * panel[c] + sum over keys of a[key][c] * tile[key]: the weighted sum of rows of values (or, for
-// gradients, of keys), channels in rows.
-inline HWY_NOINLINE void AddWeightedRows(size_t vectors, size_t channels, size_t keys, const float* a, size_t a_stride,
-                                         const float* HWY_RESTRICT tile, const float* HWY_RESTRICT factor,
-                                         float* HWY_RESTRICT panel, detail::RowsAhead* ahead) {
-  const FloatTag d;
-  PanelProduct(
-      vectors, channels, keys,
-      [&](size_t c) {
-        FetchSome(ahead);
-        return ByColumns{a + c, a_stride};
-      },
-      tile, panel,
-      [&](size_t c, size_t v) HWY_ATTR {
-        return hn::Mul(hn::LoadU(d, factor + v * kLanes), hn::LoadU(d, panel + c * kPanel + v * kLanes));
-      },
-      KeepSum());
-}
-
-// The same, but a row with NaN or infinity is not multiplied by a weight of 0, which hides it.
-inline HWY_NOINLINE void AddWeightedRowsCarefully(size_t vectors, size_t channels, size_t keys, const float* a,
-                                                  size_t a_stride, const float* HWY_RESTRICT tile,
-                                                  const float* HWY_RESTRICT factor, float* HWY_RESTRICT panel,
-                                                  detail::RowsAhead* /*ahead*/) {
-  const FloatTag d;
-  for (size_t v = 0; v < vectors * kLanes; v += kLanes)
-    for (size_t c = 0; c < channels; c++) {
-      FloatVec sum = hn::Mul(hn::LoadU(d, factor + v), hn::LoadU(d, panel + c * kPanel + v));
-      for (size_t j = 0; j < keys; j++) {
-        const FloatVec weight = hn::LoadU(d, tile + j * kPanel + v);
-        const FloatVec added = hn::MulAdd(weight, hn::Set(d, a[j * a_stride + c]), sum);
-        sum = hn::IfThenElse(hn::Eq(weight, hn::Zero(d)), sum, added);
-      }
-      hn::StoreU(sum, d, panel + c * kPanel + v);
-    }
 }
 
 // Whether one of the first `count` lanes has a NaN.

@@ -7,6 +7,7 @@
 
 #include "check_shapes.h"
 #include "phasor/core/check.h"
+#include "products/pairs.h"
 #include "terms/terms-inl.h"
 
 namespace phasor::detail {
@@ -114,6 +115,20 @@ void check_options(const char* function, const AttentionCall& call) {
   if (o.k_rotary) check_rotation(function, "k_rotary", *o.k_rotary, call.k, call.names.k);
 }
 
+// Whether the products multiply bf16, where the target in use has instructions for it.
+bool is_narrow(const AttentionCall& call) {
+  const auto is_bf16 = [](const AnyView& x) { return x.type == ElementType::bfloat16; };
+  switch (call.options.precision.value_or(default_precision())) {
+    case Precision::storage:
+      return is_bf16(call.q) && is_bf16(call.k) && is_bf16(call.v) && products::PairMultiplier::available();
+    case Precision::float32:
+      return false;
+    case Precision::bf16:
+      return products::PairMultiplier::available();
+  }
+  return false;
+}
+
 }  // namespace
 
 AttentionCall make_call(const char* function, const AnyView& q, const AnyView& k, const AnyView& v,
@@ -128,6 +143,7 @@ AttentionCall make_call(const char* function, const AnyView& q, const AnyView& k
   call.left = std::min(options.window.left, kFar);
   call.right = std::min({options.window.right, options.causal ? std::int64_t{1} : kFar, kFar});
   call.options = options;
+  call.is_narrow = is_narrow(call);
   check_options(function, call);
   KeyBiasOption::prepare(call);
   const bool ragged = !options.query_starts.empty() || !options.key_starts.empty();

@@ -97,6 +97,7 @@ struct AttentionCall {
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   std::int64_t channels = 0, value_channels = 0;  // D, E
   double scale = 1.0;
+  bool is_narrow = false;            // products multiply bf16
   ScratchZeros<float, 3> key_bias;   // options.key_bias as the kernels read it
   std::int64_t left = 0, right = 0;  // a query at p sees p - left < j < p + right; causal is right = 1
   List<Sequence> sequences;

@@ -7,9 +7,9 @@
 //
 #include <hwy/highway.h>
 
-#include "block-inl.h"
+#include "float_arithmetic-inl.h"
 #include "forward.h"
-#include "softmax-inl.h"
+#include "pair_arithmetic-inl.h"
 #include "w2_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,6 +27,7 @@ HWY_INLINE void InvertSums(const float* HWY_RESTRICT sum, float* HWY_RESTRICT fa
 }
 
 // One block of queries of one head, and perhaps the block that the thread will probably process next.
+template <class Arithmetic>
 class ForwardBlock {
  public:
   ForwardBlock(const detail::ForwardJob& forward, const detail::QueryBlock& block, const detail::QueryBlock* next)
@@ -34,13 +35,12 @@ class ForwardBlock {
         call_(*forward.job->call),
         block_(block),
         terms_(call_, *block.sequence, block.count, Pass::forward, arena_),
-        buffers_(TakeKeyBuffers(*forward.job, arena_)),
+        arithmetic_(*forward.job, block.count, arena_),
         value_channels_(static_cast<size_t>(call_.value_channels)),
         value_stride_(WholeSquares(value_channels_)),
         streams_(call_.second_v ? 2 : 1) {
     terms_.Load(block);
     terms_.set_ahead(&ahead_);
-    query_panels_ = TakeRows(arena_, block.count, call_.channels);
     StageQueries(TakeRows(arena_, kPanel, call_.channels));
     const size_t lanes = WholePanels(block.count);
     out_panels_ = arena_.take(lanes * value_stride_ * streams_);
@@ -50,28 +50,31 @@ class ForwardBlock {
     LookAhead(next);
   }
 
-  void Run() {
-    Attend(AddWeightedRows);
-    if (AnyNaN()) Attend(AddWeightedRowsCarefully);
+  // Returns false, and stores nothing, where NaN must be kept from queries that do not see it, and this arithmetic
+  // cannot.
+  bool Run() {
+    Attend(false);
+    if (AnyNaN()) {
+      if (!Arithmetic::kIsCareful) return false;
+      Attend(true);
+    }
     for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) Finish(PanelAt(first));
     if (forward_.output->weights.data) WriteWeights();
+    return true;
   }
 
  private:
-  using AddRows = void(size_t, size_t, size_t, const float*, size_t, const float* HWY_RESTRICT,
-                       const float* HWY_RESTRICT, float* HWY_RESTRICT, detail::RowsAhead*);
+  using Keys = typename Arithmetic::Keys;
 
   // One panel at a time, so that whole panels are read in place even if the last one is not whole.
-  void StageQueries(float* buffer) const {
+  void StageQueries(float* buffer) {
     detail::QueryBlock part = block_;
     for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
       const QueryPanel panel = PanelAt(first);
       part.first = panel.first_query, part.count = static_cast<int64_t>(panel.count);
       const StagedRows rows =
           call_.second_q ? ReadStreams(part, buffer) : ReadQueries(call_.q, part, call_.options.q_rotary, buffer);
-      float* panels = query_panels_ + first * rows.panel_rows();
-      RowsToPanels(rows, part.count, terms_.softcap().QueryFactor(), panels);
-      terms_.ScaleQueries(part, rows.channels, rows.panel_rows(), panels);
+      arithmetic_.LoadQueries(rows, part, first, terms_);
     }
   }
 
@@ -97,7 +100,7 @@ class ForwardBlock {
     const int64_t b = next->sequence->batch, group = next->head / call_.group();
     ahead_.add(call_.q, b, next->head, next->first, next->count);
     if (call_.second_q) ahead_.add(*call_.second_q, b, next->head, next->first, next->count);
-    if (next->sequence == block_.sequence && group == block_.head / call_.group()) return;
+    if (forward_.job->narrow || (next->sequence == block_.sequence && group == block_.head / call_.group())) return;
     constexpr int64_t kMost = 256;  // the second-level cache also has this block's keys and values
     const int64_t begin = call_.first_seen(next->position());
     const int64_t end = call_.end_seen(*next->sequence, next->position() + next->count - 1);
@@ -107,18 +110,15 @@ class ForwardBlock {
     if (forward_.job->second_v) ahead_.add(forward_.job->second_v->source(), b, group, first, count);
   }
 
-  QueryPanel PanelAt(size_t first) const {
-    return PanelOf(block_, first, query_panels_, WholeSquares(static_cast<size_t>(call_.channels)));
-  }
-  size_t LaneOf(const QueryPanel& panel) const { return static_cast<size_t>(panel.first_query - block_.first); }
+  QueryPanel PanelAt(size_t first) const { return PanelOf(block_, first); }
   // Sums of a panel, [channels][kPanel], for each stream of values.
   float* OutOf(const QueryPanel& panel, size_t stream) const {
-    return out_panels_ + (LaneOf(panel) * streams_ + stream * kPanel) * value_stride_;
+    return out_panels_ + (panel.lane * streams_ + stream * kPanel) * value_stride_;
   }
 
   template <class Body>
   void ForEachPanel(const Body& body) const {
-    ForEachKeyBlock(*forward_.job, block_, terms_, buffers_, [&](const KeyBlock& keys) {
+    ForEachKeyBlock(arithmetic_, block_, terms_, [&](const Keys& keys) {
       for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) {
         const QueryPanel panel = PanelAt(first);
         const SeenRows seen = terms_.Seen(panel, keys);
@@ -128,22 +128,22 @@ class ForwardBlock {
   }
 
   // Sums of 2^(score - max) and of these times the values, over all keys.
-  void Attend(AddRows* add_rows) {
+  void Attend(bool carefully) {
     const size_t lanes = WholePanels(block_.count);
     std::fill_n(max_, lanes, -detail::kInfinity);
     std::fill_n(sum_, lanes, 0.0f);
     std::fill_n(out_panels_, lanes * value_stride_ * streams_, 0.0f);
     HWY_ALIGN float factor[kPanel];
-    ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
-      const size_t rows = seen.count(), lane = LaneOf(panel);
-      terms_.Scores(panel, keys, seen, tile_);
-      SoftmaxStep(panel.vectors, rows, tile_, {max_ + lane, sum_ + lane, factor});
-      if (terms_.dropout()) terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
-      add_rows(panel.vectors, value_channels_, rows, keys.v + seen.begin * keys.v_stride, keys.v_stride, tile_, factor,
-               OutOf(panel, 0), terms_.ahead());
-      if (streams_ > 1)
-        add_rows(panel.vectors, value_channels_, rows, keys.second_v + seen.begin * keys.second_v_stride,
-                 keys.second_v_stride, tile_, factor, OutOf(panel, 1), terms_.ahead());
+    ForEachPanel([&](const QueryPanel& panel, const Keys& keys, const SeenRows& seen) {
+      const size_t rows = seen.count(), lane = panel.lane;
+      terms_.Scores(arithmetic_, panel, keys, seen, tile_);
+      arithmetic_.Softmax(terms_, panel, rows, tile_, {max_ + lane, sum_ + lane, factor});
+      if (terms_.dropout()) {
+        terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
+        arithmetic_.FinishDropout(panel, rows, tile_);
+      }
+      for (size_t stream = 0; stream < streams_; stream++)
+        arithmetic_.AddValues(terms_, panel, keys, seen, stream, carefully, tile_, factor, OutOf(panel, stream));
     });
   }
 
@@ -159,16 +159,16 @@ class ForwardBlock {
   // Divides by the sums, the sink's share included, and stores out and the ends of softmax.
   void Finish(const QueryPanel& panel) {
     if (call_.options.sinks.empty() && !forward_.output->lse.data && !forward_.output->softmax.data)
-      InvertSums(sum_ + LaneOf(panel), factor_ + LaneOf(panel));
+      InvertSums(sum_ + panel.lane, factor_ + panel.lane);
     else
-      for (size_t z = 0; z < kPanel; z++) FinishLane(panel, LaneOf(panel) + z);
+      for (size_t z = 0; z < kPanel; z++) FinishLane(panel, panel.lane + z);
     for (size_t stream = 0; stream < streams_; stream++)
       StoreRows(panel, OutOf(panel, stream), stream == 0 ? forward_.output->out : forward_.output->second_out);
   }
 
   void StoreRows(const QueryPanel& panel, const float* out, const detail::AnyOutput& to) {
     const int64_t b = block_.sequence->batch, count = static_cast<int64_t>(panel.count);
-    const float* factor = factor_ + LaneOf(panel);
+    const float* factor = factor_ + panel.lane;
     if (HoldsWholePanels(to.shape, to.type, count)) {
       PanelToRows(out, value_channels_, factor, &to.as<float>()(b, block_.head, panel.first_query, 0),
                   static_cast<size_t>(to.strides[2]));
@@ -182,7 +182,7 @@ class ForwardBlock {
   void FinishLane(const QueryPanel& panel, size_t lane) {
     const detail::SoftmaxEnd end = detail::end_softmax(call_, block_.head, max_[lane], sum_[lane]);
     factor_[lane] = end.factor;
-    const size_t z = lane - LaneOf(panel);
+    const size_t z = lane - panel.lane;
     if (z < panel.count)
       end.store(*forward_.output, block_.sequence->batch, block_.head, panel.first_query + static_cast<int64_t>(z));
   }
@@ -197,10 +197,10 @@ class ForwardBlock {
     std::replace(max_, max_ + WholePanels(block_.count), -detail::kInfinity, 0.0f);  // scores of -infinity stay so
     HWY_ALIGN float ones[kPanel];
     std::fill_n(ones, kPanel, 1.0f);
-    ForEachPanel([&](const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen) {
+    ForEachPanel([&](const QueryPanel& panel, const Keys& keys, const SeenRows& seen) {
       const size_t rows = seen.count();
-      terms_.Scores(panel, keys, seen, tile_);
-      Weights(panel.vectors, rows, max_ + LaneOf(panel), factor_ + LaneOf(panel), tile_);
+      terms_.Scores(arithmetic_, panel, keys, seen, tile_);
+      Weights(arithmetic_.ScoresOf(terms_, panel), panel.vectors, rows, max_ + panel.lane, factor_ + panel.lane, tile_);
       if (terms_.dropout()) terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
       PanelToRows(tile_, rows, ones, rows_of_panel, kMostKeys);
       const int64_t key = block_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
@@ -216,12 +216,11 @@ class ForwardBlock {
   detail::Arena arena_;
   ScoreTerms terms_;
   detail::RowsAhead ahead_;
-  const KeyBuffers buffers_;
+  Arithmetic arithmetic_;
   const size_t value_channels_, value_stride_;
-  const size_t streams_;           // of values
-  float* query_panels_ = nullptr;  // [panel][channels][kPanel]
-  float* out_panels_ = nullptr;    // the same of values
-  float* out_rows_ = nullptr;      // of one panel
+  const size_t streams_;         // of values
+  float* out_panels_ = nullptr;  // [panel][value channels][kPanel]
+  float* out_rows_ = nullptr;    // of one panel
   float* max_ = nullptr;
   float* sum_ = nullptr;
   float* factor_ = nullptr;  // of 2^(score - max) to the weight
@@ -229,7 +228,8 @@ class ForwardBlock {
 };
 
 void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& block, const detail::QueryBlock* next) {
-  ForwardBlock(job, block, next).Run();
+  if (job.job->narrow && ForwardBlock<PairArithmetic>(job, block, next).Run()) return;
+  ForwardBlock<FloatArithmetic>(job, block, next).Run();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -258,7 +258,7 @@ std::int64_t queries_of_a_block(const AttentionCall& call) {
 void forward(const AttentionCall& call, const ForwardOutput& output) {
   if (is_decode(call, output)) return decode(call, output);
   const std::int64_t queries = queries_of_a_block(call);
-  const Job job(call, queries);
+  const Job job(call, queries, NarrowUse::forward);
   const ForwardJob forward_job{&job, &output};
   List<QueryBlock> tasks;
   for (const Sequence& sequence : call.sequences)

@@ -6,7 +6,7 @@
 #define PHASOR_ATTENTION_GRADIENT_INL_H_
 #endif
 
-#include "block-inl.h"
+#include "float_arithmetic-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {

@@ -7,15 +7,24 @@ namespace {
 
 std::int64_t blocks_of(std::int64_t queries, std::int64_t size) { return (queries + size - 1) / size; }
 
+// How many blocks of queries read each key.
+std::int64_t readers_of(const AttentionCall& call, std::int64_t queries_of_a_block) {
+  return call.group() * blocks_of(call.queries, queries_of_a_block);
+}
+
 }  // namespace
 
-Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block)
+Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block, NarrowUse use)
     : call(&attention),
-      k(attention.k, attention.options.k_rotary, attention.group() * blocks_of(attention.queries, queries_of_a_block)),
-      v(attention.v, {}, attention.group() * blocks_of(attention.queries, queries_of_a_block)) {
-  if (attention.second_v)
-    second_v.emplace(*attention.second_v, std::nullopt,
-                     attention.group() * blocks_of(attention.queries, queries_of_a_block));
+      k(attention.k, attention.options.k_rotary,
+        attention.is_narrow && use != NarrowUse::none ? 1 : readers_of(attention, queries_of_a_block)),
+      v(attention.v, {},
+        attention.is_narrow && use != NarrowUse::none ? 1 : readers_of(attention, queries_of_a_block)) {
+  const std::int64_t readers = readers_of(attention, queries_of_a_block);
+  if (attention.second_v) second_v.emplace(*attention.second_v, std::nullopt, readers);
+  if (!attention.is_narrow || use == NarrowUse::none) return;
+  narrow.emplace(NarrowJob{{attention.k, attention.options.k_rotary, NarrowLayout::rows, readers}, {}});
+  if (use == NarrowUse::forward) narrow->v_columns.emplace(attention.v, std::nullopt, NarrowLayout::columns, readers);
 }
 
 void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task) {

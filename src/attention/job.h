@@ -6,18 +6,27 @@
 
 #include "call.h"
 #include "keys.h"
+#include "narrow_keys.h"
 #include "phasor/core/parallel.h"
 
 namespace phasor::detail {
 
 constexpr std::int64_t kMostQueriesOfABlock = 128;
 
+// What products of pairs read of the keys.
+struct NarrowJob {
+  NarrowSource k;
+  std::optional<NarrowSource> v_columns;  // forward
+};
+enum class NarrowUse { none, forward };
+
 struct Job {
   const AttentionCall* call = nullptr;
   KeySource k, v;
   std::optional<KeySource> second_v;
+  std::optional<NarrowJob> narrow;  // if the call multiplies in bf16; floats are then read block by block, if at all
 
-  Job(const AttentionCall& attention, std::int64_t queries_of_a_block);
+  Job(const AttentionCall& attention, std::int64_t queries_of_a_block, NarrowUse use = NarrowUse::none);
 };
 
 // parallel_for, but on the calling thread if all tasks together are hardly more work than waking another thread: about

@@ -5,6 +5,7 @@
 
 #include "phasor/position/rotary.h"
 #include "quantize.h"
+#include "scratch/scratch.h"
 
 namespace phasor::detail {
 namespace {
@@ -87,6 +88,21 @@ void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t fi
   }
   if (rotation && count > 0)
     apply_rotary(as_tensor(to, count, x.shape[3], stride), table_rows(*rotation, b, h, first, count));
+}
+
+void read_narrow_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                      const std::optional<RotaryView>& rotation, bf16* to, std::int64_t stride) {
+  const std::int64_t channels = x.shape[3];
+  for (std::int64_t i = 0; i < count; i++) std::fill(to + i * stride + channels, to + (i + 1) * stride, bf16());
+  if (x.type == ElementType::bfloat16 && !rotation)
+    return x.for_runs(b, h, first, count, [&](std::int64_t offset, std::int64_t at, std::int64_t rows) {
+      const bf16* from = reinterpret_cast<const bf16*>(x.data) + offset;
+      for (std::int64_t i = 0; i < rows; i++) std::copy_n(from + i * x.strides[2], channels, to + (at + i) * stride);
+    });
+  Arena arena;
+  float* floats = arena.take(static_cast<std::size_t>(count * channels));
+  read_rows(x, b, h, first, count, rotation, floats, channels);
+  for (std::int64_t i = 0; i < count; i++) convert_row(floats + i * channels, to + i * stride, channels);
 }
 
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,

@@ -12,6 +12,10 @@ namespace phasor::detail {
 void read_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                const std::optional<RotaryView>& rotation, float* to, std::int64_t stride);
 
+// The same rounded to bf16, with zeros from the last channel to the stride.
+void read_narrow_rows(const AnyView& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                      const std::optional<RotaryView>& rotation, bf16* to, std::int64_t stride);
+
 // The other way: floats rounded and stored.
 void write_rows(const AnyOutput& x, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                 const float* from, std::int64_t stride);

@@ -18,24 +18,6 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Called once per tile: about one line for 32 cycles.
-HWY_INLINE void FetchSome(detail::RowsAhead* ahead) {
-  if (ahead) ahead->fetch(kTileRows * kVectors);
-}
-
-// tile[i][lane] = end(i, vector, a[i] . lanes[lane]).
-template <class End>
-HWY_NOINLINE void RowProducts(size_t vectors, size_t rows, size_t channels, const float* a, size_t a_stride,
-                              const float* lanes, detail::RowsAhead* ahead, float* HWY_RESTRICT tile, const End& end) {
-  PanelProduct(
-      vectors, rows, channels,
-      [&](size_t i) {
-        FetchSome(ahead);
-        return ByRows{a + i * a_stride, a_stride};
-      },
-      lanes, tile, [](size_t, size_t) HWY_ATTR { return hn::Zero(FloatTag()); }, end);
-}
-
 // Both biases, added to a finished product while it is in a register: if sums began with a large bias, each addition
 // would be rounded at its size.
 struct BothBiases {
@@ -107,35 +89,22 @@ class ScoreTerms {
   void set_ahead(detail::RowsAhead* ahead) { ahead_ = ahead; }
   detail::RowsAhead* ahead() const { return ahead_; }
 
-  // Panels of the block's queries, one after the other, [panel_rows][kPanel] each, times the queries' own factors.
-  void ScaleQueries(const detail::QueryBlock& block, size_t channels, size_t panel_rows, float* panels) const {
-    if (!query_scale_) return;
-    for (int64_t first = 0; first < block.count; first += static_cast<int64_t>(kPanel))
-      query_scale_.ScalePanel(block.first + first, block.count - first, channels,
-                              panels + static_cast<size_t>(first) * panel_rows);
-  }
-
-  // tile[i][lane] = end(a[row seen.begin + i] . lanes[lane]), where the lane sees the row. end_from(row, vector) is the
-  // end from that row of the block and that vector on.
-  template <class EndFrom>
-  HWY_INLINE void Products(const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen, int64_t channels,
-                           const float* a, size_t a_stride, const float* lanes, float* HWY_RESTRICT tile,
-                           const EndFrom& end_from) const {
-    edges_.ForEachWedge(panel, keys, seen, [&](size_t row, size_t end, size_t vector) {
-      RowProducts(panel.vectors - vector, end - row, static_cast<size_t>(channels), a + row * a_stride, a_stride,
-                  lanes + vector * kLanes, ahead_, tile + (row - seen.begin) * kPanel + vector * kLanes,
-                  end_from(row, vector));
-    });
-  }
   static KeepSum NoEnd(size_t /*row*/, size_t /*vector*/) { return {}; }
+  const Edges& edges() const { return edges_; }
 
-  // tile[i][lane] = score of key row seen.begin + i, -infinity where hidden.
-  void Scores(const QueryPanel& panel, const KeyBlock& keys, const SeenRows& seen, float* HWY_RESTRICT tile) const {
+  // Whether some term needs to know scores, not only which are hidden.
+  bool ReadsScores() const { return softcap_ || key_bias_ || distance_bias_ || mask_; }
+
+  // tile[i][lane] = score of key row seen.begin + i, -infinity where hidden. The arithmetic multiplies; where
+  // no term ReadsScores() it may leave a factor to who reads the tile.
+  template <class Arithmetic>
+  void Scores(const Arithmetic& arithmetic, const QueryPanel& panel, const typename Arithmetic::Keys& keys,
+              const SeenRows& seen, float* HWY_RESTRICT tile) const {
     const TilePlace place = PlaceOf(panel, keys, seen);
     if (softcap_ || (!key_bias_ && !distance_bias_))
-      Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile, NoEnd);
+      arithmetic.MultiplyKeys(*this, panel, keys, seen, tile, NoEnd);
     else
-      Products(panel, keys, seen, call_.channels, keys.k, keys.k_stride, panel.q, tile, [&](size_t row, size_t vector) {
+      arithmetic.MultiplyKeys(*this, panel, keys, seen, tile, [&](size_t row, size_t vector) {
         return Biases(panel, keys.first + static_cast<int64_t>(row), vector);
       });
     if (softcap_) softcap_.Apply(panel.vectors, place.rows, Biases(panel, place.first_key, 0), tile);

@@ -24,12 +24,11 @@ class StagedQueries {
       : backward_(backward),
         call_(*backward.job->call),
         terms_(call_, sequence, backward.queries_of_a_block, Pass::backward, arena),
-        key_buffers_(TakeKeyBuffers(*backward.job, arena)),
+        arithmetic_(*backward.job, backward.queries_of_a_block, arena),
         q_buffer_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
         grad_out_buffer_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
         out_buffer_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
         out_panel_(TakeRows(arena, kPanel, call_.value_channels)),
-        q_panels_(TakeRows(arena, backward.queries_of_a_block, call_.channels)),
         grad_out_panels_(TakeRows(arena, backward.queries_of_a_block, call_.value_channels)),
         base_(arena.take(WholePanels(backward.queries_of_a_block))),
         factor_(arena.take(WholePanels(backward.queries_of_a_block))),
@@ -40,8 +39,7 @@ class StagedQueries {
     terms_.Load(block);
     q_ = ReadQueries(call_.q, block, call_.options.q_rotary, q_buffer_);
     grad_out_ = ReadQueries(backward_.input->grad_out, block, {}, grad_out_buffer_);
-    RowsToPanels(q_, block.count, terms_.softcap().QueryFactor(), q_panels_);
-    terms_.ScaleQueries(block, q_.channels, q_.panel_rows(), q_panels_);
+    arithmetic_.LoadQueries(q_, block, 0, terms_);
     RowsToPanels(grad_out_, block.count, 1.0f, grad_out_panels_);
     for (size_t lane = 0; lane < WholePanels(block.count); lane++) LoadLane(lane);
     AddOutToDelta(ReadQueries(backward_.input->out, block, {}, out_buffer_), out_panel_);
@@ -60,20 +58,21 @@ class StagedQueries {
   // Of a score in base 2, as the sink's.
   double WeightOf(double score, size_t lane) const { return std::exp2(score - base_[lane]) * factor_[lane]; }
 
-  QueryPanel PanelAt(size_t p) const { return PanelOf(block_, p * kPanel, q_panels_, q_.panel_rows()); }
+  QueryPanel PanelAt(size_t p) const { return PanelOf(block_, p * kPanel); }
 
   template <class Body>
   void ForEachBlock(const Body& body) const {
-    ForEachKeyBlock(*backward_.job, block_, terms_, key_buffers_, body);
+    ForEachKeyBlock(arithmetic_, block_, terms_, body);
   }
 
   // Weights and gradients of the scores, after all terms, of panel p; tiles begin with the first row seen.
-  void Gradients(size_t p, const KeyBlock& keys, const SeenRows& seen, float* weights, float* gradient) const {
+  void Gradients(size_t p, const FloatKeys& keys, const SeenRows& seen, float* weights, float* gradient) const {
     const QueryPanel panel = PanelAt(p);
-    terms_.Scores(panel, keys, seen, weights);
-    Weights(panel.vectors, seen.count(), base_ + p * kPanel, factor_ + p * kPanel, weights);
-    terms_.Products(panel, keys, seen, call_.value_channels, keys.v, keys.v_stride,
-                    grad_out_panels_ + p * kPanel * grad_out_.panel_rows(), gradient, ScoreTerms::NoEnd);
+    terms_.Scores(arithmetic_, panel, keys, seen, weights);
+    Weights(WholeScores(), panel.vectors, seen.count(), base_ + p * kPanel, factor_ + p * kPanel, weights);
+    FloatArithmetic::Multiply(terms_, panel, keys, seen, static_cast<size_t>(call_.value_channels), keys.v,
+                              keys.v_stride, grad_out_panels_ + p * kPanel * grad_out_.panel_rows(), gradient,
+                              ScoreTerms::NoEnd);
     const float* factors =
         terms_.dropout() ? terms_.dropout().Factors(ScoreTerms::PlaceOf(panel, keys, seen)) : nullptr;
     ScoreGradient(panel.vectors, seen.count(), delta_ + p * kPanel, factors, weights, gradient);
@@ -119,12 +118,11 @@ class StagedQueries {
   const detail::BackwardJob& backward_;
   const detail::AttentionCall& call_;
   ScoreTerms terms_;
-  const KeyBuffers key_buffers_;
+  FloatArithmetic arithmetic_;
   float* q_buffer_;
   float* grad_out_buffer_;
   float* out_buffer_;
   float* out_panel_;
-  float* q_panels_;
   float* grad_out_panels_;
   float* base_;
   float* factor_;

@@ -30,19 +30,14 @@ struct QueryPanel {
   int64_t first_query = 0;  // row of the tensor
   int64_t position = 0;     // of lane 0, among the keys of the sequence
   size_t count = 0;
-  size_t vectors = 0;        // that hold these lanes
-  const float* q = nullptr;  // [D][kPanel], rotated, times QueryFactor
+  size_t vectors = 0;  // that hold these lanes
+  size_t lane = 0;     // of lane 0 among those of the block of queries
 };
 
 // Keys first .. first + count - 1 of the sequence.
 struct KeyBlock {
   int64_t first = 0;
   size_t count = 0;
-  const float* k = nullptr;
-  const float* v = nullptr;
-  size_t k_stride = 0, v_stride = 0;
-  const float* second_v = nullptr;
-  size_t second_v_stride = 0;
 };
 
 // A range of the rows of a block, and the part of it that all lanes see.

@@ -246,6 +246,7 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
 
   AttentionOptions options = means.options;
   options.scale = 2 * problem.t;
+  options.precision = Precision::float32;  // rounded sigma would not cancel in |q - k|^2
   if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
   options.k_rotary.reset();
   if (streamed) {

@@ -21,6 +21,12 @@ HWY_INLINE size_t WholeSquares(size_t channels) { return (channels + kSquare - 1
 
 #if HWY_TARGET == HWY_SCALAR
 
+// to[j][i] = from[i][j] for kLanes rows and `columns` columns, a multiple of kSquare.
+HWY_INLINE void TransposeWords(const uint32_t* HWY_RESTRICT from, size_t /*from_stride*/, size_t columns,
+                               uint32_t* HWY_RESTRICT to, size_t to_stride) {
+  for (size_t j = 0; j < columns; j++) to[j * to_stride] = from[j];
+}
+
 HWY_INLINE void RowsToPanel(const float* HWY_RESTRICT rows, size_t stride, size_t channels, float scale,
                             float* HWY_RESTRICT panel) {
   for (size_t c = 0; c < WholeSquares(channels); c++)
@@ -83,6 +89,14 @@ HWY_INLINE void TransposeRows(D d, const float* HWY_RESTRICT from, size_t from_s
     hn::StoreU(v2, d, to + (j + 2) * to_stride);
     hn::StoreU(v3, d, to + (j + 3) * to_stride);
   }
+}
+
+// to[j][i] = from[i][j] for kLanes rows and `columns` columns, a multiple of kSquare. Bits are moved, not computed with.
+HWY_INLINE void TransposeWords(const uint32_t* HWY_RESTRICT from, size_t from_stride, size_t columns,
+                               uint32_t* HWY_RESTRICT to, size_t to_stride) {
+  TransposeRows(
+      FloatTag(), reinterpret_cast<const float*>(from), from_stride, columns,
+      [](auto, size_t) HWY_ATTR { return [](auto v) HWY_ATTR { return v; }; }, reinterpret_cast<float*>(to), to_stride);
 }
 
 // panel[c][lane] = scale * rows[lane][c] for WholeSquares(channels) channels and kPanel rows, all of them readable.

@@ -126,38 +126,52 @@ struct Gradients {
 };
 
 template <class Real, class T>
-reference::Problem<Real> problem_as(const Inputs<T>& inputs) {
-  return reference::problem<Real, T>(inputs.q.view, inputs.k.view, inputs.v.view, inputs.options);
+reference::Problem<Real> problem_as(const Inputs<T>& inputs, reference::Narrow narrow = reference::Narrow::nothing) {
+  auto problem = reference::problem<Real, T>(inputs.q.view, inputs.k.view, inputs.v.view, inputs.options);
+  problem.narrow = narrow;
+  return problem;
 }
+
+// Whether kernels multiply these operands in bf16 on some targets.
+template <class T>
+constexpr bool kMayBeNarrow = std::is_same_v<T, bf16>;
 
 template <class T>
 struct ExpectedForward {
   reference::Result<reference::Sized> exact;
-  Expected<4> out, weights;
-  Expected<3> lse;
+  Expected<4> out, weights, narrow_out, narrow_weights;
+  Expected<3> lse, narrow_lse;
 
   explicit ExpectedForward(const Inputs<T>& inputs) : exact(reference::forward(problem_as<reference::Sized>(inputs))) {
     const reference::Result<float> plain = reference::forward(problem_as<float>(inputs));
     out = {exact.out, plain.out};
-    weights = {exact.weights, plain.weights};
-    lse = {exact.lse, plain.lse};
+    narrow_weights = weights = {exact.weights, plain.weights};
+    narrow_lse = lse = {exact.lse, plain.lse};
+    if (!kMayBeNarrow<T>) return;
+    const auto narrow = reference::forward(problem_as<float>(inputs, reference::Narrow::operands));
+    narrow_out = out.rounding_operands(narrow.out);
+    // bf16 without a rotation is multiplied as it is: scores are those of floats.
+    if (!inputs.options.q_rotary && !inputs.options.k_rotary) return;
+    narrow_weights = weights.rounding_operands(narrow.weights);
+    narrow_lse = lse.rounding_operands(narrow.lse);
   }
 
   void check(const Case& c, const Outputs<T>& outputs) const {
-    expect_obeys_error_rule("out", outputs.out, out);
-    if (c.lse) expect_obeys_error_rule("lse", outputs.lse, lse);
-    if (c.weights) expect_obeys_error_rule("weights", outputs.weights, weights);
+    const bool narrow = kMayBeNarrow<T> && multiplies_bf16();
+    expect_obeys_error_rule("out", outputs.out, narrow ? narrow_out : out);
+    if (c.lse) expect_obeys_error_rule("lse", outputs.lse, narrow ? narrow_lse : lse);
+    if (c.weights) expect_obeys_error_rule("weights", outputs.weights, narrow ? narrow_weights : weights);
     if (!c.lse) outputs.lse.expect_guards("lse");
     if (!c.weights) outputs.weights.expect_guards("weights");
     expect_exact_zeros("out", outputs.out, out);
     if (c.weights) expect_exact_zeros("weights", outputs.weights, weights);
-    check_softmax(outputs);
+    check_softmax(outputs, narrow ? narrow_lse : lse);
   }
 
  private:
   // The largest score and the sum make up the log-sum-exp.
-  void check_softmax(const Outputs<T>& outputs) const {
-    Guarded<float, 3> found(exact.lse.shape, {});
+  static void check_softmax(const Outputs<T>& outputs, const Expected<3>& lse) {
+    Guarded<float, 3> found(lse.exact.shape, {});
     std::vector<float> values;
     outputs.softmax.expect_guards("softmax");
     outputs.softmax.for_each([&](float x) { values.push_back(x); });
@@ -257,7 +271,7 @@ void expect_equals_reference(const Case& c, const char* type) {
   Outputs<T> outputs(c);
   Gradients<T> gradients(c, inputs.options);
   set_num_threads(1);  // shards run side by side
-  on_every_target([&] {
+  on_every_target_and_emulations([&] {
     outputs.run(c, inputs);
     forward.check(c, outputs);
     gradients.run(c, inputs, stored);

@@ -8,6 +8,9 @@
 // its errors cancel too, and 4 ulp of nearly nothing are nearly nothing. So where 2 ulp of a number's size before
 // cancellation (reference/sized.h) are more than these 4 ulp, they are allowed instead: the terms' roundings, as a
 // random walk, were seen to reach 1 ulp of the size once in 2000 cases. UlpOf::value goes without this allowance.
+//
+// Where a kernel multiplies in bf16, the plain implementation rounds the same operands. A rounding is off by at most
+// 2^-9 of its number, a product of two by 2^-8: so 2^-8 of the size takes the place of these ulp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,6 +33,7 @@ struct Expected {
   reference::Array<reference::Sized, Rank> exact;
   UlpOf ulp_of = UlpOf::size;
   double plain_error = 0;
+  bool rounds_operands = false;  // to bf16
 
   Expected() = default;
   Expected(reference::Array<reference::Sized, Rank> numbers, const reference::Array<float, Rank>& plain,
@@ -39,6 +43,13 @@ struct Expected {
       const double value = exact.values[i].value;
       if (std::isfinite(value)) plain_error = std::max(plain_error, std::fabs(value - plain.values[i]));
     }
+  }
+
+  // The same for a kernel that multiplies in bf16.
+  Expected rounding_operands(const reference::Array<float, Rank>& plain) const {
+    Expected result(exact, plain, ulp_of);
+    result.rounds_operands = true;
+    return result;
   }
 
   // How far the numbers of the row that begins at `first` may be off.
@@ -53,6 +64,7 @@ struct Expected {
   // What one ulp is taken of.
   double ulps_of(const reference::Sized& number) const {
     if (!std::isfinite(number.value)) return 0;
+    if (rounds_operands) return 0x1p15 * number.size;
     return std::max(4 * std::fabs(number.value), ulp_of == UlpOf::size ? 2 * number.size : 0.0);
   }
 };

@@ -96,6 +96,16 @@ struct Rotary {
   Pairing pairing = Pairing::half;
 };
 
+// What a kernel rounds to bf16 when it multiplies in bf16. The exact reference rounds nothing.
+enum class Narrow { nothing, operands };
+template <class Real>
+Real rounded(Narrow narrow, Real x) {
+  if constexpr (std::is_same_v<Real, float>)
+    return narrow == Narrow::operands ? static_cast<float>(bf16(x)) : x;
+  else
+    return x;
+}
+
 // One call of attention, with every number in Real.
 template <class Real>
 struct Problem {
@@ -115,6 +125,7 @@ struct Problem {
   std::optional<Array<Real, 1>> alibi_slopes, sinks;
   double dropout = 0;
   std::uint64_t seed = 0;
+  Narrow narrow = Narrow::nothing;
 
   std::int64_t batch() const { return q.shape[0]; }
   std::int64_t heads() const { return q.shape[1]; }
@@ -198,6 +209,15 @@ void rotate(Array<Real, 4>& x, const std::optional<Rotary<Real>>& table, bool tr
           second = first * s + second * c;
           first = rotated;
         }
+}
+
+// q or k as they are multiplied.
+template <class Real>
+Array<Real, 4> operand(const Problem<Real>& p, const Array<Real, 4>& x, const std::optional<Rotary<Real>>& table) {
+  Array<Real, 4> result = x;
+  rotate(result, table, false);
+  for (Real& value : result.values) value = rounded(p.narrow, value);
+  return result;
 }
 
 // A key that a query sees.
@@ -336,8 +356,11 @@ void forward_row(const Problem<Real>& p, const std::vector<Seen<Real>>& seen, st
   if (softmax.is_empty()) return;
   Real* out = result.out.row(b, h, i);
   for (const Seen<Real>& s : seen) {
-    const Real weight = softmax.weight(s.score) * dropout_factor(p, b, h, i, s.key);
-    result.weights(b, h, i, s.key) = weight;
+    const Real factor = dropout_factor(p, b, h, i, s.key);
+    result.weights(b, h, i, s.key) = softmax.weight(s.score) * factor;
+    const Real weight = p.narrow == Narrow::nothing
+                            ? result.weights(b, h, i, s.key)
+                            : rounded(p.narrow, softmax.weighted(s.score) * factor) / softmax.sum;
     const Real* v = p.v.row(b, p.group(h), s.key);
     for (std::int64_t e = 0; e < p.value_width(); e++) out[e] += weight * v[e];
   }
@@ -345,9 +368,7 @@ void forward_row(const Problem<Real>& p, const std::vector<Seen<Real>>& seen, st
 
 template <class Real>
 Result<Real> forward(const Problem<Real>& p) {
-  Array<Real, 4> q = p.q, k = p.k;
-  rotate(q, p.q_rotary, false);
-  rotate(k, p.k_rotary, false);
+  const Array<Real, 4> q = operand(p, p.q, p.q_rotary), k = operand(p, p.k, p.k_rotary);
   Result<Real> result{Array<Real, 4>({p.batch(), p.heads(), p.queries(), p.value_width()}),
                       Array<Real, 3>({p.batch(), p.heads(), p.queries()}),
                       Array<Real, 4>({p.batch(), p.heads(), p.queries(), p.keys()})};

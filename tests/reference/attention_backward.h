@@ -87,9 +87,10 @@ void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<R
     const Real weight = softmax.weight(seen.score), factor = dropout_factor(p, b, h, i, seen.key);
     const Real by_weight = factor * dot(grad_out, p.v.row(b, group, seen.key), p.value_width());
     const Real by_score = weight * (by_weight + common);
-    add_multiple(weight * factor, grad_out, p.value_width(), gradients.v.row(b, group, seen.key));
-    add_multiple(by_score * seen.slope, k.row(b, group, seen.key), p.width(), gradients.q.row(b, h, i));
-    add_multiple(by_score * seen.slope, q.row(b, h, i), p.width(), gradients.k.row(b, group, seen.key));
+    add_multiple(rounded(p.narrow, weight * factor), grad_out, p.value_width(), gradients.v.row(b, group, seen.key));
+    const Real by_product = rounded(p.narrow, by_score * seen.slope);
+    add_multiple(by_product, k.row(b, group, seen.key), p.width(), gradients.q.row(b, h, i));
+    add_multiple(by_product, q.row(b, h, i), p.width(), gradients.k.row(b, group, seen.key));
     if (p.query_scale) (*gradients.query_scale)(b, h, i) += by_score * seen.by_query_scale;
     if (p.mask) (*gradients.mask)(b, h, i, seen.key) += by_score;
     if (p.key_bias) (*gradients.key_bias)(b, bias_head(p, h), seen.key) += by_score;
@@ -100,9 +101,7 @@ void backward_row(const Problem<Real>& p, const Array<Real, 4>& q, const Array<R
 
 template <class Real>
 Gradients<Real> backward(const Problem<Real>& p, const Given<Real>& given) {
-  Array<Real, 4> q = p.q, k = p.k;
-  rotate(q, p.q_rotary, false);
-  rotate(k, p.k_rotary, false);
+  const Array<Real, 4> q = operand(p, p.q, p.q_rotary), k = operand(p, p.k, p.k_rotary);
   Gradients<Real> gradients{Array<Real, 4>(p.q.shape),
                             Array<Real, 4>(p.k.shape),
                             Array<Real, 4>(p.v.shape),

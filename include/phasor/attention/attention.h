@@ -5,7 +5,7 @@
 // in this order: scale, softcap, biases, masks, softmax. Tensors are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
 // and out [B, H, T, E]; H is a multiple of G (grouped queries: head h reads key head h / (H / G)); D and E are 1 to
 // 512. Outer strides are free, so [B, T, H, D] memory works through transposed(1, 2). Elements are float, bf16 or
-// f16; arithmetic is float.
+// f16; sums and the softmax are float, and products multiply what `precision` says.
 //
 // Results are the same bits for any number of threads. A query that sees no key gives 0, with log-sum-exp -infinity.
 #pragma once
@@ -19,6 +19,7 @@
 #include "phasor/attention/block_mask.h"
 #include "phasor/core/dtype.h"
 #include "phasor/core/input.h"
+#include "phasor/core/precision.h"
 #include "phasor/core/tensor.h"
 #include "phasor/position/plan.h"
 
@@ -82,6 +83,8 @@ struct AttentionOptions {
   // the same ones.
   double dropout = 0.0;
   std::uint64_t seed = 0;
+
+  std::optional<Precision> precision{};  // of products; default_precision() when not given
 };
 
 // What attention writes. Only `out` is required.

@@ -41,6 +41,8 @@ template <>
 inline constexpr const char* kOptionType<std::optional<RelativeBiasView>> = "RelativeBias";
 template <>
 inline constexpr const char* kOptionType<std::optional<RotaryView>> = "RotaryTable";
+template <>
+inline constexpr const char* kOptionType<std::optional<Precision>> = "str";
 
 struct NoGradient {};
 
@@ -104,6 +106,10 @@ inline constexpr std::tuple kOptionTable{
         dropout, "",
         "in [0, 1): the probability that a weight is dropped; the others are multiplied by 1 / (1 - dropout)"),
     PHASOR_OPTION(seed, "", "0 .. 2^64 - 1: determines which weights are dropped"),
+    PHASOR_OPTION(
+        precision, "",
+        "of products: \"storage\" multiplies bf16 arrays in bf16 where the CPU has instructions for it, \"float\" does "
+        "not, \"bf16\" rounds float arrays too; that of set_precision when not given"),
 };
 #undef PHASOR_OPTION
 #undef PHASOR_LEARNED_OPTION
@@ -127,8 +133,8 @@ constexpr void for_each_learned_option(const Visit& visit) {
 namespace detail {
 
 inline auto members_of(const AttentionOptions& options) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = options;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = options;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
 }
 inline auto members_of(const AttentionGradients<float>& gradients) {
   const auto& [q, k, v, a, b, c, d, e, f, g, h] = gradients;

@@ -35,6 +35,9 @@ class OptionReader {
   void read(const std::string& name, std::optional<BlockMask>& value);
   void read(const std::string& name, std::optional<RelativeBiasView>& value);
   void read(const std::string& name, std::optional<RotaryView>& value);
+  void read(const std::string& name, std::optional<Precision>& value) {
+    if (const auto text = arguments_.text(name)) value = precision_from_name(*text);
+  }
   // Elements that share an option of which there is a gradient have one each.
   template <class T, int Rank>
   TensorView<T, Rank> batched(const std::string& name, const xla::Buffer& buffer) {

@@ -25,6 +25,7 @@ from phasor._rotary import (
     precompute_freqs_cis,
     rotary_table,
 )
+from phasor._precision import precision, set_precision
 from phasor._threads import num_threads, set_num_threads
 from phasor._w2 import W2Gradients, w2_attention, w2_attention_backward
 
@@ -53,9 +54,11 @@ __all__ = [
     "ntk_aware_rope",
     "num_threads",
     "paged_attention",
+    "precision",
     "precompute_freqs_cis",
     "rotary_table",
     "set_num_threads",
+    "set_precision",
     "sinusoidal",
     "t5_bias",
     "w2_attention",

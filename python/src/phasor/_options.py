@@ -58,6 +58,7 @@ class AttentionOptions(TypedDict, total=False):
     sinks: Any
     dropout: float
     seed: int | None
+    precision: str | None
 
 
 def with_options(function: FunctionT) -> FunctionT:

@@ -145,6 +145,12 @@ def _flag(name: str, value: Any, _: str) -> Parts:
     return {}, {name: bool(value)}
 
 
+def _text(name: str, value: Any, _: str) -> Parts:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: {value!r}, expected a str")
+    return {}, {name: value}
+
+
 # By type: (name, value, shape of the table) -> operands and attributes.
 FORMS: dict[str, Callable[[str, Any, str], Parts]] = {
     "float32 array": _array,
@@ -156,5 +162,6 @@ FORMS: dict[str, Callable[[str, Any, str], Parts]] = {
     "int": _seed,
     "int or (left, right)": _window,
     "bool": _flag,
+    "str": _text,
     "float": lambda name, value, shape: ({}, {name: real(value, name)}),
 }

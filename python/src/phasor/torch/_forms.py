@@ -107,6 +107,12 @@ def _seed(name: str, seed: Any, _: bool) -> torch.Tensor:
     return torch.full((1,), seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
 
 
+def _text(name: str, text: Any, _: bool) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: {text!r}, expected a str")
+    return text
+
+
 def _itself(value: Any) -> Any:
     return value
 
@@ -143,5 +149,6 @@ FORMS = {
         lambda left, right: None if left is None and right is None else (left, right),
     ),
     "bool": Form((("", "bool", False, 3),), lambda name, flag, wide: bool(flag), _itself),
+    "str": Form((("", "str?", None, 3),), _text, _itself),
     "float": Form((("", "float", None, 3),), lambda name, number, wide: real(number, name), _itself),
 }
