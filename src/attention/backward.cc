@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include "backward.h"
+#include "pair_gradient-inl.h"
 #include "staged_queries-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -12,6 +13,7 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 
 // Gradients of the queries of a task, and their share of the gradients of keys, values and terms.
+template <class Arithmetic, class KeyGradients>
 class BackwardRun {
  public:
   // mask: the gradient of the mask, if no other task adds to the same elements.
@@ -20,19 +22,15 @@ class BackwardRun {
         call_(*backward.job->call),
         task_(task),
         queries_(backward, *task.sequence, arena_),
+        key_gradients_(call_, WholePanels(backward.queries_of_a_block), arena_),
         key_bias_(*task.sequence, std::get<detail::KeyBiasSums>(task.sums), arena_),
         distance_bias_(call_, *task.sequence, backward.queries_of_a_block, queries_.terms().distance_bias(),
                        std::get<detail::DistanceBiasSums>(task.sums), arena_),
         mask_(mask, arena_),
         query_scale_(call_, std::get<detail::QueryScaleSums>(task.sums)),
         sinks_(std::get<detail::SinkSums>(task.sums)) {
-    const size_t lanes = WholePanels(backward.queries_of_a_block), panels = lanes / kPanel;
-    q_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.channels)));
-    grad_out_strips_ = arena_.take(StripsSize(lanes, static_cast<size_t>(call_.value_channels)));
     grad_q_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
     if (query_scale_) grad_rows_ = TakeRows(arena_, backward.queries_of_a_block, call_.channels);
-    weights_ = arena_.take(panels * kTileSize);
-    gradients_ = arena_.take(panels * kTileSize);
   }
 
   void Run() {
@@ -48,6 +46,8 @@ class BackwardRun {
   }
 
  private:
+  using Keys = typename Arithmetic::Keys;
+
   // The row of q of a lane of the block; the last one also for lanes without queries.
   int64_t RowOf(size_t lane) const {
     return queries_.block().first + static_cast<int64_t>(std::min(lane, queries_.count() - 1));
@@ -65,26 +65,26 @@ class BackwardRun {
     const QueryScale& scale = queries_.terms().query_scale();
     // A query that sees no key adds nothing to gradients of keys and values, also if it is NaN.
     const auto seeing = [&](size_t i) { return queries_.SeesKeys(i) ? 1.0f : 0.0f; };
-    RowsToStrips(
-        queries_.q(), lanes, [&](size_t i) { return seeing(i) * static_cast<float>(call_.scale) * scale.At(RowOf(i)); },
-        q_strips_);
-    RowsToStrips(queries_.grad_out(), lanes, seeing, grad_out_strips_);
+    key_gradients_.LoadQueries(
+        queries_.q(), queries_.grad_out(), lanes,
+        [&](size_t i) { return seeing(i) * static_cast<float>(call_.scale) * scale.At(RowOf(i)); }, seeing);
     std::fill_n(grad_q_, lanes * queries_.q().panel_rows(), 0.0f);
     if (distance_bias_) distance_bias_.BeginBlock();
-    queries_.ForEachBlock([&](const FloatKeys& keys) { RunKeys(keys); });
+    queries_.ForEachBlock([&](const Keys& keys) { RunKeys(keys); });
     if (AnyNaN()) RunQueriesCarefully();
     StoreQueries();
     if (distance_bias_) distance_bias_.EndBlock(block, queries_.terms().seen().count());
     if (!sinks_.values.empty()) AddSinks();
   }
 
-  void RunKeys(const FloatKeys& keys) {
+  void RunKeys(const Keys& keys) {
     SeenRows seen[kMostPanels];
     size_t rows = 0;
     for (size_t p = 0; p < queries_.panels(); p++) {
       seen[p] = queries_.terms().Seen(queries_.PanelAt(p), keys);
       if (seen[p].empty()) {
         seen[p] = {};
+        key_gradients_.KeepNothing(queries_.PanelAt(p), keys);
         continue;
       }
       rows = std::max(rows, seen[p].end);
@@ -93,29 +93,23 @@ class BackwardRun {
     if (rows == 0) return;
     const int64_t b = task_.sequence->batch, j = task_.sequence->first_key + keys.first;
     const size_t panels = queries_.panels(), last_lanes = queries_.PanelAt(panels - 1).vectors * kLanes;
-    const PanelTiles weights{weights_, panels, last_lanes, seen}, gradients{gradients_, panels, last_lanes, seen};
-    AddOuterProduct(rows, static_cast<size_t>(call_.value_channels), weights, grad_out_strips_,
-                    backward_.v->row(task_.chunk, b, task_.key_head, j),
-                    static_cast<size_t>(backward_.v->stride(task_.chunk)));
-    AddOuterProduct(rows, static_cast<size_t>(call_.channels), gradients, q_strips_,
-                    backward_.k->row(task_.chunk, b, task_.key_head, j),
-                    static_cast<size_t>(backward_.k->stride(task_.chunk)));
+    key_gradients_.AddTo(panels, last_lanes, seen, rows, backward_.v->row(task_.chunk, b, task_.key_head, j),
+                         backward_.v->stride(task_.chunk), backward_.k->row(task_.chunk, b, task_.key_head, j),
+                         backward_.k->stride(task_.chunk));
   }
 
-  void RunPanel(size_t p, const FloatKeys& keys, const SeenRows& seen) {
-    float* weights = weights_ + p * kTileSize;
-    float* gradient = gradients_ + p * kTileSize;
-    queries_.Gradients(p, keys, seen, weights + seen.begin * kPanel, gradient + seen.begin * kPanel);
+  void RunPanel(size_t p, const Keys& keys, const SeenRows& seen) {
+    const QueryPanel panel = queries_.PanelAt(p);
+    float* gradient = key_gradients_.gradient(p);
+    queries_.Gradients(p, keys, seen, key_gradients_.weights(p) + seen.begin * kPanel, gradient + seen.begin * kPanel);
     AddToTerms(p, keys, seen, gradient + seen.begin * kPanel);
     if (queries_.terms().softcap())
-      queries_.terms().softcap().Differentiate(queries_.PanelAt(p).vectors, seen.count(),
-                                               gradient + seen.begin * kPanel);
-    ClearAround(seen, weights);
-    ClearAround(seen, gradient);
-    AddKeys(AddWeightedRows, p, keys, seen, gradient + seen.begin * kPanel);
+      queries_.terms().softcap().Differentiate(panel.vectors, seen.count(), gradient + seen.begin * kPanel);
+    key_gradients_.Keep(panel, keys, seen);
+    queries_.arithmetic().AddKeys(panel, keys, seen, false, gradient + seen.begin * kPanel, GradQ(p));
   }
 
-  void AddToTerms(size_t p, const FloatKeys& keys, const SeenRows& seen, const float* gradient) {
+  void AddToTerms(size_t p, const KeyBlock& keys, const SeenRows& seen, const float* gradient) {
     const QueryPanel panel = queries_.PanelAt(p);
     const TilePlace place = ScoreTerms::PlaceOf(panel, keys, seen);
     if (key_bias_) key_bias_.Add(place, gradient);
@@ -124,33 +118,40 @@ class BackwardRun {
   }
 
   // grad_q of panel p, still without the scale.
-  template <class AddRows>
-  void AddKeys(const AddRows& add_rows, size_t p, const FloatKeys& keys, const SeenRows& seen, const float* gradient) {
-    HWY_ALIGN float ones[kPanel];
-    std::fill_n(ones, kPanel, 1.0f);
-    add_rows(queries_.PanelAt(p).vectors, static_cast<size_t>(call_.channels), seen.count(),
-             keys.k + seen.begin * keys.k_stride, keys.k_stride, gradient, ones,
-             grad_q_ + p * kPanel * queries_.q().panel_rows(), nullptr);
-  }
+  float* GradQ(size_t p) const { return grad_q_ + p * kPanel * queries_.q().panel_rows(); }
 
   bool AnyNaN() const {
     for (size_t p = 0; p < queries_.panels(); p++)
-      if (HasNaN(queries_.q().channels, queries_.PanelAt(p).count, grad_q_ + p * kPanel * queries_.q().panel_rows()))
-        return true;
+      if (HasNaN(queries_.q().channels, queries_.PanelAt(p).count, GradQ(p))) return true;
     return false;
   }
 
   // Recomputes only grad_q, so that NaN in keys that a query does not see stays out of its gradient.
   void RunQueriesCarefully() {
-    std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
-    queries_.ForEachBlock([&](const FloatKeys& keys) {
-      for (size_t p = 0; p < queries_.panels(); p++) {
-        const SeenRows seen = queries_.terms().Seen(queries_.PanelAt(p), keys);
+    if constexpr (Arithmetic::kIsCareful) {
+      RunCarefully(queries_);
+    } else {
+      detail::Arena arena;
+      StagedQueries<FloatArithmetic> in_float(backward_, *task_.sequence, arena);
+      in_float.Load(queries_.block());
+      RunCarefully(in_float);
+    }
+  }
+
+  template <class Queries>
+  void RunCarefully(const Queries& queries) {
+    detail::Arena arena;
+    float* weights = arena.take(kTileSize);
+    float* gradient = arena.take(kTileSize);
+    std::fill_n(grad_q_, queries.panels() * kPanel * queries.q().panel_rows(), 0.0f);
+    queries.ForEachBlock([&](const typename Queries::Keys& keys) {
+      for (size_t p = 0; p < queries.panels(); p++) {
+        const QueryPanel panel = queries.PanelAt(p);
+        const SeenRows seen = queries.terms().Seen(panel, keys);
         if (seen.empty()) continue;
-        queries_.Gradients(p, keys, seen, weights_, gradients_);
-        if (queries_.terms().softcap())
-          queries_.terms().softcap().Differentiate(queries_.PanelAt(p).vectors, seen.count(), gradients_);
-        AddKeys(AddWeightedRowsCarefully, p, keys, seen, gradients_);
+        queries.Gradients(p, keys, seen, weights, gradient);
+        if (queries.terms().softcap()) queries.terms().softcap().Differentiate(panel.vectors, seen.count(), gradient);
+        queries.arithmetic().AddKeys(panel, keys, seen, true, gradient, GradQ(p));
       }
     });
   }
@@ -194,22 +195,22 @@ class BackwardRun {
   const detail::AttentionCall& call_;
   detail::BackwardTask& task_;
   detail::Arena arena_;
-  StagedQueries queries_;
+  StagedQueries<Arithmetic> queries_;
+  KeyGradients key_gradients_;
   KeyBiasGradient key_bias_;
   DistanceBiasGradient distance_bias_;
   MaskGradient mask_;
   QueryScaleGradient query_scale_;
   detail::SinkSums& sinks_;
-  float* q_strips_ = nullptr;
-  float* grad_out_strips_ = nullptr;
   float* grad_q_ = nullptr;     // [panel][channels][kPanel]
   float* grad_rows_ = nullptr;  // the same in rows, where the rows of q are still needed
-  float* weights_ = nullptr;    // a tile for each panel
-  float* gradients_ = nullptr;  // a tile for each panel
 };
 
 void RunBackwardTask(const detail::BackwardJob& job, const TensorView<float, 4>& mask, detail::BackwardTask& task) {
-  BackwardRun(job, mask, task).Run();
+  if (job.job->narrow)
+    BackwardRun<PairArithmetic, PairKeyGradients>(job, mask, task).Run();
+  else
+    BackwardRun<FloatArithmetic, FloatKeyGradients>(job, mask, task).Run();
 }
 
 // The gradient of an additive mask for the queries of a MaskTask, over all sequences and heads that share its elements.
@@ -258,7 +259,7 @@ class MaskRun {
   const detail::MaskTask& task_;
   const detail::Sequence& sequence_;
   detail::Arena arena_;
-  StagedQueries queries_;
+  StagedQueries<FloatArithmetic> queries_;
   MaskGradient gradient_;
   float* weights_;
   float* tile_;
@@ -340,7 +341,7 @@ void mask_backward(const BackwardJob& job) {
 
 void backward(const AttentionCall& call, const BackwardInput& input, const BackwardOutput& output) {
   const std::int64_t queries_of_a_block = call.channels + call.value_channels <= 160 ? 128 : 64;
-  const Job job(call, queries_of_a_block);
+  const Job job(call, queries_of_a_block, NarrowUse::backward);
   const std::int64_t chunks = chunks_of(call);
   GradientRows k(output.k, chunks), v(output.v, chunks);
   const BackwardJob backward_job{&job, &input, &output, &k, &v, queries_of_a_block};

@@ -103,6 +103,11 @@ class FloatArithmetic {
                                      panels + static_cast<size_t>(first) * rows.panel_rows());
   }
 
+  // Backward: panels of the gradients by the results, which stay in place.
+  void LoadGradOut(const StagedRows& rows, int64_t /*count*/, const float* panels) {
+    grad_out_panels_ = panels, grad_out_rows_ = rows.panel_rows();
+  }
+
   Keys LoadKeys(const detail::QueryBlock& block, const KeyBlock& keys) const {
     const int64_t b = block.sequence->batch, group = block.head / call_.group();
     const int64_t row = block.sequence->first_key + keys.first, count = static_cast<int64_t>(keys.count);
@@ -159,10 +164,29 @@ class FloatArithmetic {
                                                              factor, out, terms.ahead());
   }
 
+  // Backward: tile[i][lane] = grad_out . v of row seen.begin + i.
+  void MultiplyValues(const ScoreTerms& terms, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
+                      float* HWY_RESTRICT tile) const {
+    Multiply(terms, panel, keys, seen, static_cast<size_t>(call_.value_channels), keys.v, keys.v_stride,
+             grad_out_panels_ + panel.lane * grad_out_rows_, tile, ScoreTerms::NoEnd);
+  }
+
+  // Backward: grad_q += gradients of scores times keys.
+  void AddKeys(const QueryPanel& panel, const Keys& keys, const SeenRows& seen, bool carefully, const float* gradient,
+               float* grad_q) const {
+    HWY_ALIGN float ones[kPanel];
+    std::fill_n(ones, kPanel, 1.0f);
+    (carefully ? AddWeightedRowsCarefully : AddWeightedRows)(panel.vectors, static_cast<size_t>(call_.channels),
+                                                             seen.count(), keys.k + seen.begin * keys.k_stride,
+                                                             keys.k_stride, gradient, ones, grad_q, nullptr);
+  }
+
  private:
   const detail::Job& job_;
   const detail::AttentionCall& call_;
   float* panels_;  // of queries: [panel][channels][kPanel]
+  const float* grad_out_panels_ = nullptr;
+  size_t grad_out_rows_ = 0;
   float* k_buffer_ = nullptr;
   float* v_buffer_ = nullptr;
   float* second_v_buffer_ = nullptr;

@@ -128,6 +128,51 @@ inline void ClearAround(const SeenRows& seen, float* HWY_RESTRICT tile) {
   std::fill_n(tile + seen.end * kPanel, (kTileRows - 1) * kPanel, 0.0f);
 }
 
+// What the queries of a block add to the gradients of keys and values, in float.
+class FloatKeyGradients {
+ public:
+  FloatKeyGradients(const detail::AttentionCall& call, size_t lanes, detail::Arena& arena) : call_(call) {
+    q_strips_ = arena.take(StripsSize(lanes, static_cast<size_t>(call.channels)));
+    grad_out_strips_ = arena.take(StripsSize(lanes, static_cast<size_t>(call.value_channels)));
+    weights_ = arena.take(lanes / kPanel * kTileSize);
+    gradients_ = arena.take(lanes / kPanel * kTileSize);
+  }
+
+  // factor(i): of row i of q; seeing(i): of grad_out. 0 leaves a row out, whatever it has.
+  template <class Factor, class Seeing>
+  void LoadQueries(const StagedRows& q, const StagedRows& grad_out, size_t lanes, const Factor& factor,
+                   const Seeing& seeing) {
+    RowsToStrips(q, lanes, factor, q_strips_);
+    RowsToStrips(grad_out, lanes, seeing, grad_out_strips_);
+  }
+
+  // The tiles of panel p; a row of the block of keys has the same place in all of them.
+  float* weights(size_t p) const { return weights_ + p * kTileSize; }
+  float* gradient(size_t p) const { return gradients_ + p * kTileSize; }
+  // When the tiles are filled.
+  void Keep(const QueryPanel& panel, const KeyBlock& /*keys*/, const SeenRows& seen) const {
+    ClearAround(seen, weights(panel.lane / kPanel));
+    ClearAround(seen, gradient(panel.lane / kPanel));
+  }
+  void KeepNothing(const QueryPanel& /*panel*/, const KeyBlock& /*keys*/) const {}
+
+  // seen: of each panel. Rows of the gradients begin with the first key of the block.
+  void AddTo(size_t panels, size_t last_lanes, const SeenRows* seen, size_t rows, float* grad_v, int64_t v_stride,
+             float* grad_k, int64_t k_stride) const {
+    AddOuterProduct(rows, static_cast<size_t>(call_.value_channels), {weights_, panels, last_lanes, seen},
+                    grad_out_strips_, grad_v, static_cast<size_t>(v_stride));
+    AddOuterProduct(rows, static_cast<size_t>(call_.channels), {gradients_, panels, last_lanes, seen}, q_strips_,
+                    grad_k, static_cast<size_t>(k_stride));
+  }
+
+ private:
+  const detail::AttentionCall& call_;
+  float* q_strips_ = nullptr;
+  float* grad_out_strips_ = nullptr;
+  float* weights_ = nullptr;    // a tile for each panel
+  float* gradients_ = nullptr;  // a tile for each panel
+};
+
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor
 HWY_AFTER_NAMESPACE();

@@ -16,15 +16,19 @@ std::int64_t readers_of(const AttentionCall& call, std::int64_t queries_of_a_blo
 
 Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block, NarrowUse use)
     : call(&attention),
-      k(attention.k, attention.options.k_rotary,
-        attention.is_narrow && use != NarrowUse::none ? 1 : readers_of(attention, queries_of_a_block)),
-      v(attention.v, {},
-        attention.is_narrow && use != NarrowUse::none ? 1 : readers_of(attention, queries_of_a_block)) {
+      k(attention.k, attention.options.k_rotary, attention.is_narrow ? 1 : readers_of(attention, queries_of_a_block)),
+      v(attention.v, {}, attention.is_narrow ? 1 : readers_of(attention, queries_of_a_block)) {
   const std::int64_t readers = readers_of(attention, queries_of_a_block);
   if (attention.second_v) second_v.emplace(*attention.second_v, std::nullopt, readers);
-  if (!attention.is_narrow || use == NarrowUse::none) return;
-  narrow.emplace(NarrowJob{{attention.k, attention.options.k_rotary, NarrowLayout::rows, readers}, {}});
-  if (use == NarrowUse::forward) narrow->v_columns.emplace(attention.v, std::nullopt, NarrowLayout::columns, readers);
+  if (!attention.is_narrow) return;
+  const auto source = [&](const AnyView& x, const std::optional<RotaryView>& rotation, NarrowLayout layout) {
+    return NarrowSource(x, rotation, layout, readers);
+  };
+  const bool is_backward = use == NarrowUse::backward;
+  narrow.emplace(NarrowJob{source(attention.k, attention.options.k_rotary, NarrowLayout::rows),
+                           source(attention.v, {}, is_backward ? NarrowLayout::rows : NarrowLayout::columns),
+                           {}});
+  if (is_backward) narrow->k_columns = source(attention.k, attention.options.k_rotary, NarrowLayout::columns);
 }
 
 void run_tasks(std::int64_t count, std::int64_t multiplications, TaskRef task) {

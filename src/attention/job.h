@@ -16,9 +16,10 @@ constexpr std::int64_t kMostQueriesOfABlock = 128;
 // What products of pairs read of the keys.
 struct NarrowJob {
   NarrowSource k;
-  std::optional<NarrowSource> v_columns;  // forward
+  NarrowSource v;                         // forward: by columns
+  std::optional<NarrowSource> k_columns;  // backward
 };
-enum class NarrowUse { none, forward };
+enum class NarrowUse { forward, backward };
 
 struct Job {
   const AttentionCall* call = nullptr;
@@ -26,7 +27,7 @@ struct Job {
   std::optional<KeySource> second_v;
   std::optional<NarrowJob> narrow;  // if the call multiplies in bf16; floats are then read block by block, if at all
 
-  Job(const AttentionCall& attention, std::int64_t queries_of_a_block, NarrowUse use = NarrowUse::none);
+  Job(const AttentionCall& attention, std::int64_t queries_of_a_block, NarrowUse use);
 };
 
 // parallel_for, but on the calling thread if all tasks together are hardly more work than waking another thread: about

@@ -49,8 +49,8 @@ constexpr std::int64_t kKeysOfATask = 256, kStep = 32, kSquare = 4;
 
 std::int64_t whole(std::int64_t count, std::int64_t step) { return (count + step - 1) / step * step; }
 
-// The room of columns of this many keys and a key of zeros, without a stride that shares few cache sets.
-std::int64_t column_stride(std::int64_t keys) { return whole(keys + 1, kStep) | kStep; }
+// The room of columns of this many keys, without a stride that shares few cache sets.
+std::int64_t column_stride(std::int64_t keys) { return whole(keys, kStep) | kStep; }
 
 bool is_ready(const AnyView& x, bool rotates, NarrowLayout layout) {
   return layout == NarrowLayout::rows && x.type == ElementType::bfloat16 && !x.pages && !rotates &&
@@ -78,7 +78,7 @@ NarrowSource::NarrowSource(const AnyView& x, const std::optional<RotaryView>& ro
     const std::int64_t first = task % blocks * kKeysOfATask, head = task / blocks;
     const std::int64_t b = head / x.shape[1], g = head % x.shape[1], count = std::min(kKeysOfATask, keys - first);
     const std::int64_t step = layout == NarrowLayout::rows ? stride : 1;
-    copy(b, g, first, count, first + count == keys, data + b * strides_[0] + g * strides_[1] + first * step, stride);
+    copy(b, g, first, count, data + b * strides_[0] + g * strides_[1] + first * step, stride);
   });
   data_ = data;
 }
@@ -97,14 +97,14 @@ NarrowKeys NarrowSource::keys(std::int64_t b, std::int64_t g, std::int64_t first
     return {data_ + b * strides_[0] + g * strides_[1] + first * (layout_ == NarrowLayout::rows ? strides_[2] : 1),
             strides_[2]};
   const std::int64_t stride = stride_of(count);
-  copy(b, g, first, count, true, buffer, stride);
+  copy(b, g, first, count, buffer, stride);
   return {buffer, stride};
 }
 
-void NarrowSource::copy(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, bool is_last, bf16* to,
+void NarrowSource::copy(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, bf16* to,
                         std::int64_t stride) const {
   if (layout_ == NarrowLayout::rows) return read_narrow_rows(x_, b, g, first, count, rotation_, to, stride);
-  const std::int64_t channels = whole(x_.shape[3], kSquare), keys = is_last ? whole(count + 1, kStep) : count;
+  const std::int64_t channels = whole(x_.shape[3], kSquare), keys = whole(count, kStep);
   Arena arena;
   bf16* rows = reinterpret_cast<bf16*>(arena.take(static_cast<std::size_t>(keys * channels / 2)));
   auto* words = reinterpret_cast<std::uint32_t*>(arena.take(static_cast<std::size_t>(keys * channels / 2)));

@@ -11,8 +11,7 @@
 
 namespace phasor::detail {
 
-// Elements with equal channel (or key) are `stride` apart. An odd channel at the end, and the key after the last one,
-// are followed by zeros.
+// Rows, or columns, are `stride` apart. A row of an odd number of channels ends with a 0.
 struct NarrowKeys {
   const bf16* data = nullptr;
   std::int64_t stride = 0;
@@ -35,7 +34,7 @@ class NarrowSource {
 
  private:
   std::int64_t stride_of(std::int64_t keys) const;
-  void copy(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, bool is_last, bf16* to,
+  void copy(std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t count, bf16* to,
             std::int64_t stride) const;
 
   AnyView x_;

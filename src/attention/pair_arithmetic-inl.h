@@ -4,6 +4,11 @@
 //   scores      [key][lane]      keys by rows         times  queries, pairs of channels
 //   out         [channel][lane]  values by columns    times  weights, pairs of keys
 //
+// Backward, with dP = grad_out . v and dS the gradient of the scores, see also pair_gradient-inl.h:
+//
+//   dP          [key][lane]      values by rows       times  grad_out, pairs of channels
+//   grad_q      [channel][lane]  keys by columns      times  dS, pairs of keys
+//
 // The factor of the scores is not rounded into q: it is applied to the sums.
 #if defined(PHASOR_ATTENTION_PAIR_ARITHMETIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_ATTENTION_PAIR_ARITHMETIC_INL_H_
@@ -66,9 +71,9 @@ inline bool IsOne(size_t vectors, const float* HWY_RESTRICT factor) {
   return std::all_of(factor, factor + vectors * kLanes, [](float x) { return x == 1.0f; });
 }
 
-// Keys by rows, values by columns.
+// Forward has keys by rows and values by columns; backward keys by both and values by rows.
 struct PairKeys : KeyBlock {
-  detail::NarrowKeys k, v;
+  detail::NarrowKeys k, v, k_columns{};
 };
 
 class PairArithmetic {
@@ -84,10 +89,19 @@ class PairArithmetic {
     factors_ = arena.take(lanes);
     ones_ = arena.take(kPanel);
     std::fill_n(ones_, kPanel, 1.0f);
+    const size_t most = static_cast<size_t>(2 * std::max(call_.channels, call_.value_channels));
+    last_ = TakeNarrow(arena, most);
+    std::fill_n(last_, most, bf16());
+    if (narrow_.k_columns) {
+      grad_out_size_ = WholePairSquares(static_cast<size_t>(call_.value_channels)) * kPanel;
+      grad_out_panels_ = TakeNarrow(arena, lanes / kPanel * grad_out_size_);
+      grad_out_rows_ = TakeNarrow(arena, grad_out_size_);
+    }
     const auto take = [&](const detail::NarrowSource& source) {
       return source.needs_buffer() ? TakeNarrow(arena, static_cast<size_t>(source.buffer_size(kMostKeys))) : nullptr;
     };
-    k_buffer_ = take(narrow_.k), v_buffer_ = take(*narrow_.v_columns);
+    k_buffer_ = take(narrow_.k), v_buffer_ = take(narrow_.v);
+    if (narrow_.k_columns) k_columns_buffer_ = take(*narrow_.k_columns);
   }
 
   void LoadQueries(const StagedRows& rows, const detail::QueryBlock& part, size_t lane, const ScoreTerms& terms) {
@@ -103,11 +117,19 @@ class PairArithmetic {
     }
   }
 
+  void LoadGradOut(const StagedRows& rows, int64_t count, const float* /*panels*/) {
+    for (size_t first = 0; first < static_cast<size_t>(count); first += kPanel)
+      RowsToPairPanel({rows.data + first * rows.stride, rows.stride, rows.channels}, ones_, grad_out_rows_,
+                      grad_out_panels_ + first / kPanel * grad_out_size_);
+  }
+
   Keys LoadKeys(const detail::QueryBlock& block, const KeyBlock& keys) const {
     const int64_t b = block.sequence->batch, group = block.head / call_.group();
     const int64_t row = block.sequence->first_key + keys.first, count = static_cast<int64_t>(keys.count);
-    return {keys, narrow_.k.keys(b, group, row, count, k_buffer_),
-            narrow_.v_columns->keys(b, group, row, count, v_buffer_)};
+    PairKeys result{keys, narrow_.k.keys(b, group, row, count, k_buffer_),
+                    narrow_.v.keys(b, group, row, count, v_buffer_)};
+    if (narrow_.k_columns) result.k_columns = narrow_.k_columns->keys(b, group, row, count, k_columns_buffer_);
+    return result;
   }
 
   // As that of floats; the factor of the scores is still to be applied if no term reads them. One product for all
@@ -116,17 +138,8 @@ class PairArithmetic {
   void MultiplyKeys(const ScoreTerms& terms, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
                     float* HWY_RESTRICT tile, const EndFrom& end_from) const {
     FetchSome(terms);
-    const size_t rows = seen.count();
-    multiplier_({.a = keys.k.data + static_cast<int64_t>(seen.begin) * keys.k.stride,
-                 .a_stride = keys.k.stride,
-                 .b = PanelAt(panel.lane),
-                 .b_stride = 2 * kPanel,
-                 .c = tile,
-                 .c_stride = kPanel,
-                 .rows = static_cast<int64_t>(rows),
-                 .columns = static_cast<int64_t>(panel.vectors * kLanes),
-                 .pairs = (call_.channels + 1) / 2});
-    if (terms.ReadsScores()) Finish(panel, rows, tile, end_from(seen.begin, 0));
+    MultiplyRows(panel, keys.k, seen, call_.channels, PanelAt(panel.lane), tile);
+    if (terms.ReadsScores()) Finish(panel, seen.count(), tile, end_from(seen.begin, 0));
   }
 
   ScoresWithFactors ScoresOf(const ScoreTerms& terms, const QueryPanel& panel) const {
@@ -140,7 +153,10 @@ class PairArithmetic {
     else
       SoftmaxStep(ScoresOf(terms, panel), PairWeights(), panel.vectors, rows, tile, lanes);
   }
-  static void FinishDropout(const QueryPanel& panel, size_t rows, float* tile) {
+  static void FinishDropout(const QueryPanel& panel, size_t rows, float* tile) { StorePairs(panel, rows, tile); }
+
+  // Floats of a tile to pairs of keys.
+  static void StorePairs(const QueryPanel& panel, size_t rows, float* tile) {
     for (size_t v = 0; v < panel.vectors * kLanes; v += kLanes)
       PairWeights().Store(rows, tile + v, [](FloatVec weight) HWY_ATTR { return weight; });
   }
@@ -150,19 +166,62 @@ class PairArithmetic {
     FetchSome(terms);
     if (!IsOne(panel.vectors, factor))
       ScalePanel(panel.vectors, static_cast<size_t>(call_.value_channels), factor, out);
-    multiplier_({.a = keys.v.data + seen.begin,
-                 .a_stride = keys.v.stride,
-                 .b = reinterpret_cast<const bf16*>(tile),
-                 .b_stride = 2 * kPanel,
-                 .c = out,
-                 .c_stride = kPanel,
-                 .rows = call_.value_channels,
-                 .columns = static_cast<int64_t>(panel.vectors * kLanes),
-                 .pairs = static_cast<int64_t>(seen.count() + 1) / 2,
-                 .adds = true});
+    AddColumns(panel, keys.v, seen, call_.value_channels, tile, out);
+  }
+
+  void MultiplyValues(const ScoreTerms& /*terms*/, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
+                      float* HWY_RESTRICT tile) const {
+    MultiplyRows(panel, keys.v, seen, call_.value_channels, grad_out_panels_ + panel.lane / kPanel * grad_out_size_,
+                 tile);
+  }
+
+  // The gradients of scores become pairs of keys.
+  void AddKeys(const QueryPanel& panel, const Keys& keys, const SeenRows& seen, bool /*carefully*/, float* gradient,
+               float* grad_q) const {
+    StorePairs(panel, seen.count(), gradient);
+    AddColumns(panel, keys.k_columns, seen, call_.channels, gradient, grad_q);
   }
 
  private:
+  // tile[i][lane] = row seen.begin + i times a panel of pairs of channels.
+  void MultiplyRows(const QueryPanel& panel, const detail::NarrowKeys& rows, const SeenRows& seen, int64_t channels,
+                    const bf16* lanes, float* tile) const {
+    multiplier_({.a = rows.data + static_cast<int64_t>(seen.begin) * rows.stride,
+                 .a_stride = rows.stride,
+                 .b = lanes,
+                 .b_stride = 2 * kPanel,
+                 .c = tile,
+                 .c_stride = kPanel,
+                 .rows = static_cast<int64_t>(seen.count()),
+                 .columns = static_cast<int64_t>(panel.vectors * kLanes),
+                 .pairs = (channels + 1) / 2});
+  }
+
+  // to[channel][lane] += columns of the rows seen times a tile of pairs of keys. The key after an odd number of them
+  // may hold anything, NaN too: the last one is paired with 0.
+  void AddColumns(const QueryPanel& panel, const detail::NarrowKeys& columns, const SeenRows& seen, int64_t channels,
+                  const float* tile, float* to) const {
+    const bf16* data = columns.data + seen.begin;
+    const size_t pairs = seen.count() / 2;
+    AddPairs(panel, data, columns.stride, pairs, channels, tile, to);
+    if (seen.count() % 2 == 0) return;
+    for (int64_t c = 0; c < channels; c++) last_[2 * c] = data[c * columns.stride + static_cast<int64_t>(2 * pairs)];
+    AddPairs(panel, last_, 2, 1, channels, tile + pairs * kPanel, to);
+  }
+  void AddPairs(const QueryPanel& panel, const bf16* columns, int64_t stride, size_t pairs, int64_t channels,
+                const float* tile, float* to) const {
+    multiplier_({.a = columns,
+                 .a_stride = stride,
+                 .b = reinterpret_cast<const bf16*>(tile),
+                 .b_stride = 2 * kPanel,
+                 .c = to,
+                 .c_stride = kPanel,
+                 .rows = channels,
+                 .columns = static_cast<int64_t>(panel.vectors * kLanes),
+                 .pairs = static_cast<int64_t>(pairs),
+                 .adds = true});
+  }
+
   size_t Channels() const { return static_cast<size_t>(call_.channels); }
   bf16* PanelAt(size_t lane) const { return panels_ + lane / kPanel * panel_size_; }
 
@@ -198,8 +257,13 @@ class PairArithmetic {
   bf16* rows_ = nullptr;      // of one panel
   float* factors_ = nullptr;  // of scores, by lane
   float* ones_ = nullptr;
+  bf16* last_ = nullptr;  // a key by channels, each beside a 0
   bf16* k_buffer_ = nullptr;
   bf16* v_buffer_ = nullptr;
+  bf16* k_columns_buffer_ = nullptr;
+  bf16* grad_out_panels_ = nullptr;  // as panels_
+  bf16* grad_out_rows_ = nullptr;
+  size_t grad_out_size_ = 0;
 };
 
 }  // namespace HWY_NAMESPACE

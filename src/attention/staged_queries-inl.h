@@ -18,8 +18,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // A block of queries with everything that its gradients need. Blocks are loaded one after the other into the same
 // memory.
+template <class Arithmetic>
 class StagedQueries {
  public:
+  using Keys = typename Arithmetic::Keys;
+
   StagedQueries(const detail::BackwardJob& backward, const detail::Sequence& sequence, detail::Arena& arena)
       : backward_(backward),
         call_(*backward.job->call),
@@ -41,6 +44,7 @@ class StagedQueries {
     grad_out_ = ReadQueries(backward_.input->grad_out, block, {}, grad_out_buffer_);
     arithmetic_.LoadQueries(q_, block, 0, terms_);
     RowsToPanels(grad_out_, block.count, 1.0f, grad_out_panels_);
+    arithmetic_.LoadGradOut(grad_out_, block.count, grad_out_panels_);
     for (size_t lane = 0; lane < WholePanels(block.count); lane++) LoadLane(lane);
     AddOutToDelta(ReadQueries(backward_.input->out, block, {}, out_buffer_), out_panel_);
   }
@@ -49,6 +53,7 @@ class StagedQueries {
   size_t panels() const { return WholePanels(block_.count) / kPanel; }
   const detail::QueryBlock& block() const { return block_; }
   const ScoreTerms& terms() const { return terms_; }
+  const Arithmetic& arithmetic() const { return arithmetic_; }
   const StagedRows& q() const { return q_; }
   const StagedRows& grad_out() const { return grad_out_; }
   // Memory for rows of q; its content is undefined after panels and strips are made.
@@ -66,13 +71,12 @@ class StagedQueries {
   }
 
   // Weights and gradients of the scores, after all terms, of panel p; tiles begin with the first row seen.
-  void Gradients(size_t p, const FloatKeys& keys, const SeenRows& seen, float* weights, float* gradient) const {
+  void Gradients(size_t p, const Keys& keys, const SeenRows& seen, float* weights, float* gradient) const {
     const QueryPanel panel = PanelAt(p);
     terms_.Scores(arithmetic_, panel, keys, seen, weights);
-    Weights(WholeScores(), panel.vectors, seen.count(), base_ + p * kPanel, factor_ + p * kPanel, weights);
-    FloatArithmetic::Multiply(terms_, panel, keys, seen, static_cast<size_t>(call_.value_channels), keys.v,
-                              keys.v_stride, grad_out_panels_ + p * kPanel * grad_out_.panel_rows(), gradient,
-                              ScoreTerms::NoEnd);
+    Weights(arithmetic_.ScoresOf(terms_, panel), panel.vectors, seen.count(), base_ + p * kPanel, factor_ + p * kPanel,
+            weights);
+    arithmetic_.MultiplyValues(terms_, panel, keys, seen, gradient);
     const float* factors =
         terms_.dropout() ? terms_.dropout().Factors(ScoreTerms::PlaceOf(panel, keys, seen)) : nullptr;
     ScoreGradient(panel.vectors, seen.count(), delta_ + p * kPanel, factors, weights, gradient);
@@ -118,7 +122,7 @@ class StagedQueries {
   const detail::BackwardJob& backward_;
   const detail::AttentionCall& call_;
   ScoreTerms terms_;
-  FloatArithmetic arithmetic_;
+  Arithmetic arithmetic_;
   float* q_buffer_;
   float* grad_out_buffer_;
   float* out_buffer_;

@@ -1,5 +1,6 @@
 // attention_forward and attention_backward against the double reference: random cases on every SIMD target.
 #include <cmath>
+#include <optional>
 
 #include "attention/error_rule.h"
 #include "attention/random_case.h"
@@ -193,11 +194,12 @@ struct ExpectedBackward {
   Expected<1> alibi_slopes, sinks;
   Expected<4> cos_q, sin_q, cos_k, sin_k;
 
-  ExpectedBackward(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored) {
+  // narrow: for kernels that multiply in bf16.
+  ExpectedBackward(const Case& c, const Inputs<T>& inputs, const Stored<T>& stored, reference::Narrow narrow) {
     const reference::Gradients<Sized> exact =
         reference::backward(problem_as<Sized>(inputs), given_as<Sized>(c, inputs, stored));
     const reference::Gradients<float> plain =
-        reference::backward(problem_as<float>(inputs), given_as<float>(c, inputs, stored));
+        reference::backward(problem_as<float>(inputs, narrow), given_as<float>(c, inputs, stored));
     q = {exact.q, plain.q};
     k = {exact.k, plain.k};
     v = {exact.v, plain.v};
@@ -211,6 +213,13 @@ struct ExpectedBackward {
     if (exact.q_rotary) sin_q = {exact.q_rotary->sin, plain.q_rotary->sin};
     if (exact.k_rotary) cos_k = {exact.k_rotary->cos, plain.k_rotary->cos};
     if (exact.k_rotary) sin_k = {exact.k_rotary->sin, plain.k_rotary->sin};
+    if (narrow == reference::Narrow::nothing) return;
+    for (Expected<4>* product : {&q, &k, &v, &cos_q, &sin_q, &cos_k, &sin_k}) product->rounds_operands = true;
+    query_scale.rounds_operands = true;
+    // bf16 without a rotation is multiplied as it is: the gradients of scores are those of floats.
+    const bool rotates = c.q_rotary.pairs > 0 || c.k_rotary.pairs > 0;
+    mask.rounds_operands = key_bias.rounds_operands = relative_bias.rounds_operands = rotates;
+    alibi_slopes.rounds_operands = sinks.rounds_operands = rotates;
   }
 
   void check(const Case& c, const Gradients<T>& gradients) const {
@@ -267,7 +276,9 @@ void expect_equals_reference(const Case& c, const char* type) {
   const Inputs<T> inputs(c);
   const ExpectedForward<T> forward(inputs);
   const Stored<T> stored(c, forward.exact);
-  const ExpectedBackward<T> backward(c, inputs, stored);
+  const ExpectedBackward<T> backward(c, inputs, stored, reference::Narrow::nothing);
+  std::optional<ExpectedBackward<T>> narrow_backward;
+  if (kMayBeNarrow<T>) narrow_backward.emplace(c, inputs, stored, reference::Narrow::operands);
   Outputs<T> outputs(c);
   Gradients<T> gradients(c, inputs.options);
   set_num_threads(1);  // shards run side by side
@@ -275,7 +286,7 @@ void expect_equals_reference(const Case& c, const char* type) {
     outputs.run(c, inputs);
     forward.check(c, outputs);
     gradients.run(c, inputs, stored);
-    backward.check(c, gradients);
+    (narrow_backward && multiplies_bf16() ? *narrow_backward : backward).check(c, gradients);
   });
   set_num_threads(0);
   if (c.seed % 8 == 0) expect_same_bits_for_any_thread_count(c, inputs, stored);
