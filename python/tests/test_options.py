@@ -121,3 +121,31 @@ def test_unknown_names_are_refused():
         phasor.attention(q, q, q, query_offset=1)
     with pytest.raises(TypeError, match=r"grad_scale: not an option"):
         _phasor.attention_backward(q, q, q, q, np.ones((1, 1, 1, 2), np.float32), q, None, q, q, q, {"scale": q})
+
+
+def test_precision():
+    """Names are checked; floats that hold 16 bits give what 16 bits give; W2 multiplies floats and says so."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 2, 40, 16)).astype(np.float32) for _ in range(3))
+    assert np.array_equal(phasor.attention(q, k, v), phasor.attention(q, k, v, precision="float"))
+    assert np.array_equal(phasor.attention(q, k, v), phasor.attention(q, k, v, precision="storage"))
+    assert np.abs(phasor.attention(q, k, v, precision="bf16") - phasor.attention(q, k, v)).max() < 0.05
+    with pytest.raises(ValueError, match=r'\[attention\] precision: "half", expected "storage", "float" or "bf16"'):
+        phasor.attention(q, k, v, precision="half")
+    with pytest.raises(TypeError, match=r"\[attention\] precision: 16, expected"):
+        phasor.attention(q, k, v, precision=16)
+    with pytest.raises(ValueError, match=r'\[w2_attention\] precision: "bf16", expected "float" or "storage"'):
+        phasor.w2_attention(q, k, v, q, k, v, precision="bf16")
+
+
+def test_set_precision():
+    assert phasor.precision() == "storage"
+    phasor.set_precision("float")
+    try:
+        assert phasor.precision() == "float"
+    finally:
+        phasor.set_precision("storage")
+    with pytest.raises(ValueError, match=r'\[set_precision\] precision: "half", expected'):
+        phasor.set_precision("half")
+    with pytest.raises(TypeError, match=r"\[set_precision\] name: 16, expected"):
+        phasor.set_precision(16)

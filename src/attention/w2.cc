@@ -37,6 +37,8 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
     PHASOR_CHECK(x->mu.shape[3] <= kMostChannels / 2, function, name, "_mu: shape ", shape_text(x->mu.shape),
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
+  PHASOR_CHECK(options.precision != Precision::bf16, function,
+               "precision: \"bf16\", expected \"float\" or \"storage\": W2 multiplies floats");
   const double inverse_tau = 1.0 / (std::fabs(tau) + eps), t = options.scale.value_or(1.0) * inverse_tau;
   W2Problem problem{make_call(function, q.mu, k.mu, v.mu, options, kMeans), q, k, v, inverse_tau, t};
   constexpr double kMost = kLargestFactor / 2;  // products are multiplied by 2t
