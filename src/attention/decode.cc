@@ -239,7 +239,6 @@ void RunDecodeChunk(const detail::DecodeJob& job, const detail::DecodeGroup& gro
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <span>
 #include <utility>
 #include <vector>
 
