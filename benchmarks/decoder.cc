@@ -1,4 +1,5 @@
-// A whole decoder of 26 million parameters: a step of training, and one token of a text.
+// A whole decoder of 26 million parameters: a step of training, and one token of a text; and one of 135 million, with
+// weights of float and of bf16.
 #include <benchmark/benchmark.h>
 
 #include <span>
@@ -71,13 +72,27 @@ void training_step(benchmark::State& state) {
 }
 BENCHMARK(training_step)->Name("decoder_26M/training/B4/S512")->UseRealTime();
 
+// The shape of SmolLM2-135M.
+TransformerConfig config_135M() {
+  return {.vocab_size = 49152,
+          .hidden_size = 576,
+          .num_hidden_layers = 30,
+          .num_attention_heads = 9,
+          .num_key_value_heads = 3,
+          .intermediate_size = 1536,
+          .max_position_embeddings = 8192,
+          .rms_norm_eps = 1e-5,
+          .encoding = RopeConfig{.head_dim = 64, .theta = 1e5}};
+}
+
 // One token after 64: all weights are read once.
-void decode(benchmark::State& state) {
+void decode(benchmark::State& state, TransformerConfig (*config)(), Precision precision) {
   constexpr std::int64_t kBefore = 64;
   Transformer model(config(), 1);
+  if (precision == Precision::bf16) model.round_to_bf16();
   const std::int64_t vocabulary = model.config().vocab_size;
   const Tensor<std::int32_t, 2> prompt = some_tokens({1, kBefore}, vocabulary), token = some_tokens({1, 1}, vocabulary);
-  Transformer::Cache cache = model.make_cache({.capacity = kBefore + 1});
+  Transformer::Cache cache = model.make_cache({.capacity = kBefore + 1, .storage = model.suitable_storage()});
   Tensor<float, 2> logits({1, vocabulary});
   Workspace workspace;
   model.decode(prompt.view(), cache, logits.view(), workspace);
@@ -86,9 +101,16 @@ void decode(benchmark::State& state) {
     benchmark::ClobberMemory();
     cache.truncate(kBefore);
   }
-  state.SetBytesProcessed(state.iterations() * model.parameter_count() * static_cast<std::int64_t>(sizeof(float)));
+  const std::size_t bytes = precision == Precision::bf16 ? sizeof(bf16) : sizeof(float);
+  state.SetBytesProcessed(state.iterations() * model.parameter_count() * static_cast<std::int64_t>(bytes));
 }
-BENCHMARK(decode)->Name("decode/decoder_26M/S64")->UseRealTime();
+BENCHMARK_CAPTURE(decode, decoder_26M, config, Precision::float32)->Name("decode/decoder_26M/S64")->UseRealTime();
+BENCHMARK_CAPTURE(decode, decoder_135M, config_135M, Precision::float32)
+    ->Name("decode/decoder_135M/S64/float")
+    ->UseRealTime();
+BENCHMARK_CAPTURE(decode, decoder_135M_bf16, config_135M, Precision::bf16)
+    ->Name("decode/decoder_135M/S64/bf16")
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace phasor::bench

@@ -5,9 +5,47 @@
 
 namespace phasor {
 
-Weight::Weight(std::string name, std::vector<std::int64_t> shape) : name_(std::move(name)), shape_(std::move(shape)) {
-  PHASOR_CHECK(shape_.size() <= 2, "Weight", "shape: of rank ", shape_.size(), ", expected at most 2");
-  value_ = Tensor<float, 1>({element_count(matrix_shape())});
+Weight::Weight(std::string name, std::vector<std::int64_t> shape)
+    : Weight(without_values(std::move(name), std::move(shape))) {
+  value();
+}
+
+Weight Weight::without_values(std::string name, std::vector<std::int64_t> shape) {
+  PHASOR_CHECK(shape.size() <= 2, "Weight", "shape: of rank ", shape.size(), ", expected at most 2");
+  Weight weight;
+  weight.name_ = std::move(name);
+  weight.shape_ = std::move(shape);
+  weight.size_ = element_count(weight.matrix_shape());
+  return weight;
+}
+
+void Weight::check_float() const {
+  PHASOR_CHECK(!is_bf16(), "Weight", name_, ": kept in bf16, expected floats, which training needs");
+}
+
+std::span<float> Weight::value() {
+  check_float();
+  if (value_.size() != size()) value_ = Tensor<float, 1>({size()});
+  return {value_.data(), static_cast<std::size_t>(size())};
+}
+
+std::span<const float> Weight::value() const {
+  check_float();
+  PHASOR_CHECK(value_.size() == size(), "Weight", name_, ": has no values, expected those of a file");
+  return {value_.data(), static_cast<std::size_t>(size())};
+}
+
+void Weight::keep_bf16(std::shared_ptr<const bf16> values) {
+  bf16_ = std::move(values);
+  value_ = Tensor<float, 1>();
+  gradient_ = Tensor<float, 1>();
+}
+
+void Weight::round_to_bf16() {
+  const std::span<const float> floats = value();
+  const auto rounded = std::make_shared<Tensor<bf16, 1>>(Shape<1>{size()});
+  convert(floats, std::span(rounded->data(), floats.size()));
+  keep_bf16({rounded, rounded->data()});
 }
 
 Shape<2> Weight::matrix_shape() const {
@@ -15,6 +53,7 @@ Shape<2> Weight::matrix_shape() const {
 }
 
 std::span<float> Weight::gradient() {
+  check_float();
   if (gradient_.size() != size()) gradient_ = Tensor<float, 1>({size()});
   return {gradient_.data(), static_cast<std::size_t>(size())};
 }

@@ -1,7 +1,7 @@
 #include "phasor/layers/embedding.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "elementwise.h"
 #include "phasor/core/parallel.h"
@@ -12,13 +12,27 @@ namespace {
 
 constexpr const char* kLayer = "Embedding";
 
+void copy_row(std::span<const float> from, std::span<float> to) { std::ranges::copy(from, to.begin()); }
+void copy_row(std::span<const bf16> from, std::span<float> to) { convert(from, to); }
+
+template <class T>
+void copy_rows(const TensorView<const T, 2>& table, TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y) {
+  const std::int64_t length = tokens.shape[1], width = table.shape[1];
+  const auto count_of_row = static_cast<std::size_t>(width);
+  detail::for_each_rows(tokens.size(), width, [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t n = first; n < first + count; n++) {
+      const std::int64_t b = n / length, t = n % length;
+      copy_row(std::span(table[tokens(b, t)].data, count_of_row), std::span(&y(b, t, 0), count_of_row));
+    }
+  });
+}
+
 }  // namespace
 
 Embedding::Embedding(std::int64_t vocabulary, std::int64_t channels, InitialValues& initial) {
   PHASOR_CHECK(vocabulary > 0 && channels > 0, kLayer, "vocabulary, channels: ", vocabulary, ", ", channels,
                ", expected above 0");
-  weight_ = Weight("weight", {vocabulary, channels});
-  initial.fill_normal(weight_.value(), initial.init() == Init::normal ? 0.02f : 1.0f);
+  weight_ = initial.normal_weight("weight", {vocabulary, channels}, initial.init() == Init::normal ? 0.02f : 1.0f);
 }
 
 void Embedding::list_weights(std::string_view prefix, NamedWeights& weights) { list_weight(prefix, weight_, weights); }
@@ -35,14 +49,7 @@ void Embedding::check(TensorView<const std::int32_t, 2> tokens, const char* name
 
 void Embedding::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y) const {
   check(tokens, "y", y);
-  const TensorView<const float, 2> table = weight_.matrix();
-  const std::int64_t length = tokens.shape[1], width = channels();
-  detail::for_each_rows(tokens.size(), width, [&](std::int64_t first, std::int64_t count) {
-    for (std::int64_t n = first; n < first + count; n++) {
-      const std::int64_t b = n / length, t = n % length;
-      std::memcpy(&y(b, t, 0), &table(tokens(b, t), 0), static_cast<std::size_t>(width) * sizeof(float));
-    }
-  });
+  weight_.is_bf16() ? copy_rows(weight_.bf16_matrix(), tokens, y) : copy_rows(weight_.matrix(), tokens, y);
 }
 
 // A task has some channels of all tokens, so the order of each sum is fixed.

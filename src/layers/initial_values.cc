@@ -2,10 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "phasor/core/random.h"
 
 namespace phasor {
+
+Weight InitialValues::weight(const char* name, std::vector<std::int64_t> shape, std::int64_t inputs) {
+  Weight weight = Weight::without_values(name, std::move(shape));
+  if (init_ != Init::zeros) fill(weight.value(), inputs);
+  return weight;
+}
+
+Weight InitialValues::normal_weight(const char* name, std::vector<std::int64_t> shape, float deviation) {
+  Weight weight = Weight::without_values(name, std::move(shape));
+  if (init_ != Init::zeros) fill_normal(weight.value(), deviation);
+  return weight;
+}
 
 void InitialValues::fill(std::span<float> values, std::int64_t inputs) {
   if (init_ == Init::zeros) return;

@@ -15,11 +15,15 @@ constexpr const char* kLayer = "Linear";
 std::int64_t inputs_of(const Weight& weight) { return weight.shape()[1]; }
 std::int64_t outputs_of(const Weight& weight) { return weight.shape()[0]; }
 
+products::Operand values_of(const Weight& weight) {
+  return weight.is_bf16() ? products::Operand(weight.bf16_matrix()) : products::Operand(weight.matrix());
+}
+
 products::Product forward_product(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,
                                   TensorView<float, 2> y) {
   detail::check_rows(kLayer, "x", x, detail::kAnyCount, inputs_of(weight));
   detail::check_rows(kLayer, "y", y, x.shape[0], outputs_of(weight));
-  return {.a = x, .b = weight.matrix().transposed(0, 1), .c = y, .bias = bias};
+  return {.a = x, .b = values_of(weight).transposed(), .c = y, .bias = bias};
 }
 
 void backward_input_with(const Weight& weight, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
@@ -49,8 +53,7 @@ void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<co
 
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, bool bias, InitialValues& initial) {
   PHASOR_CHECK(inputs > 0 && outputs > 0, kLayer, "inputs, outputs: ", inputs, ", ", outputs, ", expected above 0");
-  weight_ = Weight("weight", {outputs, inputs});
-  initial.fill(weight_.value(), inputs);
+  weight_ = initial.weight("weight", {outputs, inputs}, inputs);
   if (!bias) return;
   bias_ = Weight("bias", {outputs});
   if (initial.init() == Init::fan_in) initial.fill(bias_.value(), inputs);

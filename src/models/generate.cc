@@ -64,8 +64,9 @@ std::vector<std::int32_t> generate(const Transformer& model, std::span<const std
   PHASOR_CHECK(options.new_tokens >= 0, kName, "new_tokens: ", options.new_tokens, ", expected 0 or more");
   const auto length = static_cast<std::int64_t>(prompt.size());
   const std::int64_t capacity = length + options.new_tokens;
-  Transformer::Cache cache =
-      model.make_cache({.capacity = capacity, .storage = options.storage, .keys = model.suitable_keys(capacity)});
+  Transformer::Cache cache = model.make_cache({.capacity = capacity,
+                                               .storage = options.storage.value_or(model.suitable_storage()),
+                                               .keys = model.suitable_keys(capacity)});
   Tensor<float, 2> logits({1, model.config().vocab_size});
   std::vector<std::int32_t> written;
   TensorView<const std::int32_t, 2> next(prompt.data(), {1, length});

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -120,11 +121,30 @@ void check_shape(const std::filesystem::path& folder, const StoredTensor& tensor
                ", expected ", shape_of(expected));
 }
 
+// The values of a tensor where they lie, or none if the file has them at an odd address.
+std::shared_ptr<const bf16> values_in_place(const std::shared_ptr<const TensorFolder>& tensors,
+                                            const StoredTensor& tensor) {
+  const std::byte* bytes = tensor.bytes.data();
+  if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(bf16) != 0) return nullptr;
+  return {tensors, reinterpret_cast<const bf16*>(bytes)};
+}
+
+void read_weight(const std::shared_ptr<const TensorFolder>& tensors, const StoredTensor& tensor,
+                 const NamedWeight& weight, Precision precision) {
+  const bool may_be_bf16 = precision != Precision::float32 && Transformer::may_be_bf16(weight);
+  const bool stored = tensor.type == StoredType::bf16;
+  if (const auto values = may_be_bf16 && stored ? values_in_place(tensors, tensor) : nullptr)
+    return weight.weight->keep_bf16(values);
+  tensors->read_values(tensor, weight.weight->value());
+  if (may_be_bf16 && (stored || precision == Precision::bf16)) weight.weight->round_to_bf16();
+}
+
 }  // namespace
 
-Transformer Transformer::from_pretrained(const std::filesystem::path& folder) {
+Transformer Transformer::from_pretrained(const std::filesystem::path& folder, Precision precision) {
   const TransformerConfig config = read_config(folder).checked();
-  const TensorFolder tensors(folder);
+  const auto files = std::make_shared<const TensorFolder>(folder);
+  const TensorFolder& tensors = *files;
   const bool tied = config.tie_word_embeddings;
   check_shape(folder, find_tensor(tensors, stored_name("embedding.weight"), tied),
               {config.vocab_size, config.hidden_size});
@@ -134,7 +154,7 @@ Transformer Transformer::from_pretrained(const std::filesystem::path& folder) {
   for (const NamedWeight& each : model.weights()) {
     const StoredTensor& tensor = find_tensor(tensors, stored_name(each.name), tied);
     check_shape(folder, tensor, each.weight->shape());
-    tensors.read_values(tensor, each.weight->value());
+    read_weight(files, tensor, each, precision);
     used.insert(tensor.name);
   }
   for (const StoredTensor& tensor : tensors.tensors()) {

@@ -82,8 +82,7 @@ Transformer::Transformer(const TransformerConfig& config, InitialValues initial,
   blocks_.reserve(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::int64_t i = 0; i < config.num_hidden_layers; i++) blocks_.push_back(make_block(config, initial));
   if (!config.tie_word_embeddings) {
-    head_.emplace("weight", std::vector<std::int64_t>{config.vocab_size, config.hidden_size});
-    initial.fill(head_->value(), config.hidden_size);
+    head_ = initial.weight("weight", {config.vocab_size, config.hidden_size}, config.hidden_size);
   }
 }
 
@@ -97,6 +96,20 @@ NamedWeights Transformer::weights() & {
   norm_.list_weights("norm", weights);
   if (head_) list_weight("head", *head_, weights);
   return weights;
+}
+
+void Transformer::round_to_bf16() {
+  for (const NamedWeight& each : weights())
+    if (may_be_bf16(each) && !each.weight->is_bf16()) each.weight->round_to_bf16();
+}
+
+// Learned positions are read as floats.
+bool Transformer::may_be_bf16(const NamedWeight& weight) {
+  return weight.weight->shape().size() == 2 && !weight.name.starts_with("positions.");
+}
+
+CacheStorage Transformer::suitable_storage() const {
+  return embedding_.weight().is_bf16() && config_.score == Score::dot ? CacheStorage::bf16 : CacheStorage::float32;
 }
 
 std::int64_t Transformer::parameter_count() {

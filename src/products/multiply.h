@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "phasor/core/dtype.h"
 #include "phasor/core/precision.h"
@@ -27,6 +28,13 @@ struct Operand {
   Operand(const TensorView<T, 2>& view)
       : data(view.data), shape(view.shape), strides(view.strides), is_bf16(std::is_same_v<const T, const bf16>) {
     static_assert(std::is_same_v<const T, const bf16> || std::is_same_v<const T, const float>);
+  }
+
+  Operand transposed() const {
+    Operand result = *this;
+    std::swap(result.shape[0], result.shape[1]);
+    std::swap(result.strides[0], result.strides[1]);
+    return result;
   }
 
   // With T the type of its elements.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "support/expect_error.h"
 
 namespace phasor {
@@ -20,6 +22,32 @@ TEST(Weight, ShapesAndGradients) {
   EXPECT_EQ(matrix.gradient_matrix()(1, 1), 0.0f);
   EXPECT_ERROR(Weight("weight", {2, 3, 4}), "[Weight]", "shape: of rank 3", "at most 2");
   EXPECT_ERROR(Weight("weight", {2, -3}), "[2, -3]");
+}
+
+TEST(Weight, Bf16IsKeptAndSharedButNotTrained) {
+  Weight weight("weight", {2, 3});
+  for (std::size_t i = 0; i < 6; i++) weight.value()[i] = static_cast<float>(i) + 0x1p-12f;
+  weight.gradient();
+  weight.round_to_bf16();
+  const Weight copy = weight;
+  for (const Weight* each : {&std::as_const(weight), &copy}) {
+    ASSERT_TRUE(each->is_bf16());
+    EXPECT_EQ(each->size(), 6);
+    EXPECT_EQ(static_cast<float>(each->bf16_matrix()(1, 2)), 5.0f);
+  }
+  EXPECT_EQ(copy.bf16_matrix().data, weight.bf16_matrix().data);
+  EXPECT_ERROR(weight.value(), "[Weight] weight: kept in bf16", "expected floats");
+  EXPECT_ERROR(weight.gradient(), "[Weight] weight: kept in bf16", "expected floats");
+  EXPECT_ERROR(weight.matrix(), "[Weight] weight: kept in bf16", "expected floats");
+}
+
+TEST(Weight, ValuesThatComeLaterAreZerosAtFirstUse) {
+  Weight weight = Weight::without_values("weight", {2, 3});
+  const Weight& read = weight;
+  EXPECT_EQ(weight.size(), 6);
+  EXPECT_ERROR(read.value(), "[Weight] weight: has no values");
+  EXPECT_EQ(weight.value()[5], 0.0f);
+  EXPECT_EQ(read.value()[5], 0.0f);
 }
 
 TEST(Weight, Paths) {

@@ -8,8 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "phasor/core/simd_target.h"
 #include "phasor/layers/loss.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
@@ -136,7 +139,8 @@ template <class T>
 void expect_rounded_model(const char* name, double unit) {
   TemporaryFolder folder;
   store_as<T>(kFolder / name, folder.path(), [](const std::string& each) { return each; });
-  Transformer model = Transformer::from_pretrained(folder.path()), exact = Transformer::from_pretrained(kFolder / name);
+  Transformer model = Transformer::from_pretrained(folder.path(), Precision::float32);
+  Transformer exact = Transformer::from_pretrained(kFolder / name);
   const NamedWeights found = model.weights(), whole = exact.weights();
   for (std::size_t w = 0; w < found.size(); w++)
     for (std::size_t i = 0; i < found[w].weight->value().size(); i++)
@@ -149,6 +153,103 @@ void expect_rounded_model(const char* name, double unit) {
 
 TEST_P(Pretrained, FromBf16) { expect_rounded_model<bf16>(GetParam(), 0x1p-9); }
 TEST_P(Pretrained, FromF16) { expect_rounded_model<f16>(GetParam(), 0x1p-12); }
+
+// ---- kept in bf16 ----
+
+std::vector<float> floats_of(const Tensor<float, 3>& x) { return {x.begin(), x.end()}; }
+
+// A model whose file has BF16: as it is, and widened.
+class Bf16Model {
+ public:
+  explicit Bf16Model(const char* name) : expected_(kFolder / name / "expected.safetensors") {
+    store_as<bf16>(kFolder / name, folder_.path(), [](const std::string& each) { return each; });
+    kept.emplace(Transformer::from_pretrained(folder_.path()));
+    widened.emplace(Transformer::from_pretrained(folder_.path(), Precision::float32));
+  }
+
+  std::vector<float> logits(const Transformer& model) const { return floats_of(logits_of(model, expected_)); }
+  const TensorFile& expected() const { return expected_; }
+
+  std::optional<Transformer> kept, widened;
+
+ private:
+  TemporaryFolder folder_;
+  TensorFile expected_;
+};
+
+TEST_P(Pretrained, MatricesStayInBf16) {
+  Bf16Model model(GetParam());
+  const NamedWeights kept = model.kept->weights(), widened = model.widened->weights();
+  for (std::size_t w = 0; w < kept.size(); w++) {
+    const Weight &narrow = *kept[w].weight, &wide = *widened[w].weight;
+    ASSERT_EQ(narrow.is_bf16(), narrow.shape().size() == 2) << kept[w].name;
+    ASSERT_FALSE(wide.is_bf16());
+    for (std::int64_t i = 0; narrow.is_bf16() && i < narrow.size(); i++)
+      ASSERT_EQ(static_cast<float>(narrow.bf16_matrix().data[i]), wide.value()[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_EQ(model.kept->suitable_storage(), CacheStorage::bf16);
+  EXPECT_EQ(model.widened->suitable_storage(), CacheStorage::float32);
+}
+
+// Without instructions for bf16 the arithmetic is that of the widened model. With them, activations are rounded at the
+// ten products of two layers, their norms and the head: each is off by at most 2^-9.
+TEST_P(Pretrained, LogitsInBf16AreThoseOfTheSameWeightsInFloat) {
+  const Bf16Model model(GetParam());
+  std::vector<std::string> targets = simd_targets();
+  targets.emplace_back("EMU_BF16");
+  for (const std::string& target : targets) {
+    set_simd_target(target);
+    const bool rounds = target == "AMX" || target == "AVX512_BF16" || target == "EMU_BF16";
+    expect_near(target, model.logits(*model.kept), model.logits(*model.widened), rounds ? 12 * 0x1p-9 : 1e-5);
+    set_default_precision(Precision::float32);
+    expect_near(target + ", float", model.logits(*model.kept), model.logits(*model.widened), 1e-5);
+    set_default_precision(Precision::storage);
+  }
+  set_simd_target("");
+}
+
+TEST_P(Pretrained, FloatsMayBeRoundedToBf16) {
+  Bf16Model model(GetParam());
+  Transformer rounded = Transformer::from_pretrained(kFolder / GetParam(), Precision::bf16);
+  const NamedWeights found = rounded.weights(), expected = model.kept->weights();
+  for (std::size_t w = 0; w < found.size(); w++) {
+    const Weight &here = *found[w].weight, &there = *expected[w].weight;
+    ASSERT_EQ(here.is_bf16(), there.is_bf16()) << found[w].name;
+    for (std::int64_t i = 0; here.is_bf16() && i < here.size(); i++)
+      ASSERT_EQ(here.bf16_matrix().data[i].bits, there.bf16_matrix().data[i].bits) << found[w].name;
+  }
+}
+
+// Decoding widens weights, a prompt may round activations, and the cache is bf16.
+TEST_P(Pretrained, DecodingInBf16IsThatOfTheSameWeightsInFloat) {
+  const Bf16Model model(GetParam());
+  const Tensor<std::int32_t, 2> prompt = tokens(model.expected(), "tokens");
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target);
+    std::vector<float> last[2];
+    for (const Transformer* each : {&*model.kept, &*model.widened}) {
+      Transformer::Cache cache = each->make_cache({.capacity = 16, .storage = each->suitable_storage()});
+      Tensor<float, 2> logits({1, each->config().vocab_size});
+      Workspace workspace;
+      each->decode({prompt.data(), {1, 7}}, cache, logits.view(), workspace);
+      each->decode({prompt.data() + 7, {1, 1}}, cache, logits.view(), workspace);
+      last[each == &*model.widened].assign(logits.begin(), logits.end());
+    }
+    expect_near(target, last[0], last[1], 12 * 0x1p-9);
+  }
+  set_simd_target("");
+}
+
+TEST_P(Pretrained, WeightsOfBf16AreNotTrained) {
+  Bf16Model model(GetParam());
+  const Tensor<std::int32_t, 2> input = tokens(model.expected(), "tokens");
+  Tensor<float, 3> logits({input.shape()[0], input.shape()[1], model.kept->config().vocab_size});
+  Workspace workspace;
+  Transformer::Saved saved;
+  model.kept->forward(input.view(), logits.view(), &saved, workspace);
+  EXPECT_ERROR(model.kept->backward(saved, logits.view(), workspace), "[Weight] weight: kept in bf16",
+               "expected floats, which training needs");
+}
 
 INSTANTIATE_TEST_SUITE_P(Transformers, Pretrained, testing::Values("llama", "qwen3"));
 

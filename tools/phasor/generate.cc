@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "interrupt.h"
 #include "phasor/core/check.h"
+#include "phasor/core/precision.h"
 #include "phasor/training/checkpoint.h"
 
 namespace phasor::tool {
@@ -20,13 +21,17 @@ struct Options {
   std::string folder;
   std::optional<std::string> prompt;
   std::vector<std::int32_t> tokens;
+  std::string precision{precision_name(Precision::storage)};
   GenerateOptions generate;
 };
 
-// Folders of phasor train have training.json; others are Hugging Face's.
-Transformer load(const std::string& folder) {
+// Folders of phasor train have training.json, and weights of float; others are Hugging Face's.
+Transformer load(const std::string& folder, Precision precision) {
   const bool ours = std::filesystem::exists(readable_folder(folder) / "training.json");
-  return ours ? load_model(folder) : Transformer::from_pretrained(folder);
+  if (!ours) return Transformer::from_pretrained(folder, precision);
+  Transformer model = load_model(folder);
+  if (precision == Precision::bf16) model.round_to_bf16();
+  return model;
 }
 
 // The likeliest token needs no dice.
@@ -47,7 +52,7 @@ std::vector<std::int32_t> prompt_tokens(const Options& options) {
 
 void generate_text(const Options& options) {
   const std::vector<std::int32_t> prompt = prompt_tokens(options);
-  const Transformer model = load(options.folder);
+  const Transformer model = load(options.folder, precision_from_name(options.precision));
   constexpr std::int64_t kBytes = 256;
   PHASOR_CHECK(!options.prompt || model.config().vocab_size == kBytes, "generate", "--prompt: text for a model of ",
                model.config().vocab_size, " tokens, expected one of bytes (256); give --tokens");
@@ -103,6 +108,14 @@ void add_generate(CLI::App& app) {
   command->add_option("--seed", generate.sampling.seed, "Random seed of the sampling")
       ->capture_default_str()
       ->check(whole_number<std::uint64_t>());
+  command
+      ->add_option("--precision", options->precision,
+                   "Weights and cache: storage (as the files have them), float, or bf16 (rounded)")
+      ->capture_default_str()
+      ->check([](const std::string& text) -> std::string {
+        const bool known = text == "storage" || text == "float" || text == "bf16";
+        return known ? "" : text + ", expected storage, float or bf16";
+      });
   command->callback([options, command] {
     check_sampling(*command, options->generate.sampling);
     generate_text(*options);

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "phasor/core/dtype.h"
 #include "phasor/core/tensor.h"
 
 namespace phasor {
@@ -19,14 +21,24 @@ class Weight {
   // The name is that within the owner: "weight", "bias", "slopes". The shape is [] for a single number, [n] or
   // [rows, columns]; values begin as zeros.
   Weight(std::string name, std::vector<std::int64_t> shape);
+  // Its zeros are made when value() is first called: never, if it is kept in bf16.
+  static Weight without_values(std::string name, std::vector<std::int64_t> shape);
 
   const std::string& name() const { return name_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::int64_t size() const { return value_.size(); }
+  std::int64_t size() const { return size_; }
 
-  std::span<float> value() { return {value_.data(), static_cast<std::size_t>(size())}; }
-  std::span<const float> value() const { return {value_.data(), static_cast<std::size_t>(size())}; }
-  TensorView<const float, 2> matrix() const { return {value_.data(), matrix_shape()}; }  // a vector is one row
+  // Refused where the weight is kept in bf16.
+  std::span<float> value();
+  std::span<const float> value() const;
+  TensorView<const float, 2> matrix() const { return {value().data(), matrix_shape()}; }  // a vector is one row
+
+  // For inference, values may be bf16, half as large: size() of them, of a file's memory (which the pointer keeps), or
+  // the floats rounded. Copies of the weight share them; a gradient is refused.
+  bool is_bf16() const { return bf16_ != nullptr; }
+  void keep_bf16(std::shared_ptr<const bf16> values);
+  void round_to_bf16();
+  TensorView<const bf16, 2> bf16_matrix() const { return {bf16_.get(), matrix_shape()}; }
 
   // backward adds to it. It is created, as zeros, at first use: inference never has one.
   std::span<float> gradient();
@@ -35,10 +47,13 @@ class Weight {
 
  private:
   Shape<2> matrix_shape() const;
+  void check_float() const;
 
   std::string name_;
   std::vector<std::int64_t> shape_;
+  std::int64_t size_ = 0;
   Tensor<float, 1> value_, gradient_;
+  std::shared_ptr<const bf16> bf16_;
 };
 
 // A weight and its path within a model.

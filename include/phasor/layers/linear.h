@@ -1,4 +1,5 @@
-// y = x W^T + b, with W [outputs, inputs] as torch stores it.
+// y = x W^T + b, with W [outputs, inputs] as torch stores it. W may be kept in bf16 (Weight), for inference: then x is
+// rounded to bf16 too, where the CPU multiplies bf16 and unless there are few rows (decoding).
 #pragma once
 
 #include <cstdint>

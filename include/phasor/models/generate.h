@@ -27,7 +27,7 @@ struct GenerateOptions {
   std::int64_t new_tokens = 100;
   Sampling sampling{};
   std::optional<std::int32_t> stop_token{};
-  CacheStorage storage = CacheStorage::float32;
+  std::optional<CacheStorage> storage{};  // the model's suitable_storage()
 };
 
 // Returns the new tokens. on_token, if given, is called with each one, and ends the text by returning false.

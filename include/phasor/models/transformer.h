@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "phasor/core/precision.h"
 #include "phasor/layers/block.h"
 #include "phasor/layers/embedding.h"
 #include "phasor/models/layer_positions.h"
@@ -77,15 +78,20 @@ class Transformer {
   class Cache;
 
   Transformer(const TransformerConfig& config, std::uint64_t seed);
-  // Weights that are random at first are zeros: for whoever reads them from a file.
+  // Weights that are random at first are zeros, made at first use: for whoever reads them from a file.
   static Transformer with_zeros(const TransformerConfig& config);
 
   // A Llama or Qwen3 in the files of Hugging Face: config.json and safetensors, single or sharded, F32, BF16 or F16.
-  static Transformer from_pretrained(const std::filesystem::path& folder);
+  // By storage, tables and matrices that the files have in BF16 stay so, in the mapped memory of the files; they cannot
+  // be trained. With float32 all weights are floats, with bf16 all tables and matrices are rounded.
+  static Transformer from_pretrained(const std::filesystem::path& folder, Precision precision = default_precision());
 
   const TransformerConfig& config() const { return config_; }
   NamedWeights weights() &;  // stable order and names; the encoding's are positions.NAME
   std::int64_t parameter_count();
+  // For inference: keeps the tables and matrices that may_be_bf16 in bf16.
+  void round_to_bf16();
+  static bool may_be_bf16(const NamedWeight& weight);
   void clear_gradients();
 
   // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old. The
@@ -101,6 +107,8 @@ class Transformer {
 
   // How keys must be kept for texts up to this length: unrotated where their angles change when the text grows.
   CachedKeys suitable_keys(std::int64_t capacity) const { return positions_.suitable_keys(capacity); }
+  // bf16 if the weights are of bf16, but for W2.
+  CacheStorage suitable_storage() const;
   // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
   Cache make_cache(const LayerCacheConfig& config) const;
   void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
