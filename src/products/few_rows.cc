@@ -18,7 +18,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // sums[m][n] = dot product of row m of a and column n of b. Lanes are summed last, then the remainder of the depth.
-// Elements of 16 bits are widened in registers.
+// Elements of 16 bits are widened in registers. The next N columns are prefetched: with those of bf16 in memory, this
+// took two thirds of the time.
 template <size_t M, size_t N, class A, class B>
 HWY_INLINE void DotTile(const A* HWY_RESTRICT a, size_t a_stride, const B* HWY_RESTRICT b, size_t b_stride,
                         size_t depth, float* HWY_RESTRICT sums) {
@@ -29,6 +30,7 @@ HWY_INLINE void DotTile(const A* HWY_RESTRICT a, size_t a_stride, const B* HWY_R
   size_t k = 0;
   for (; k + kLanes <= depth; k += kLanes)
     for (size_t n = 0; n < N; n++) {
+      __builtin_prefetch(b + (n + N) * b_stride + k);
       const FloatVec bn = LoadFloat(d, b + n * b_stride + k);
       for (size_t m = 0; m < M; m++) s[m][n] = hn::MulAdd(LoadFloat(d, a + m * a_stride + k), bn, s[m][n]);
     }
