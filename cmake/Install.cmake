@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 # In the build tree, what phasor::phasor is after installation: everything.
 add_library(phasor_all INTERFACE)
 add_library(phasor::phasor ALIAS phasor_all)
-target_link_libraries(phasor_all INTERFACE phasor_training)
+target_link_libraries(phasor_all INTERFACE phasor_text phasor_training)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/phasor)
 configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake

@@ -31,6 +31,10 @@
 #include "phasor/position/sinusoidal.h"
 #endif
 
+#if __has_include("phasor/text/tokenizer.h")
+#include "phasor/text/tokenizer.h"
+#endif
+
 #if __has_include("phasor/attention/attention.h")
 #include "phasor/attention/attention.h"
 #include "phasor/attention/block_mask.h"

@@ -104,6 +104,36 @@ class FieldReader {
     if (object_.contains(key)) (*this)(key, value);
   }
 
+  // A value that is read by its caller, or a null pointer.
+  const Json* find(const char* key) {
+    known_.insert(key);
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+  // The object under a key, and the objects of a list: each has its own fields, and its own finish().
+  FieldReader object(const char* key) {
+    const Json* value = find(key);
+    if (value == nullptr) fail(function_, source_, ": ", at(key), ": missing, expected it");
+    return object_at(*value, at(key));
+  }
+  std::vector<FieldReader> objects(const char* key) {
+    const Json* list = find(key);
+    if (list == nullptr || !list->is_array()) refuse_key(key, "a list");
+    std::vector<FieldReader> readers;
+    for (std::size_t i = 0; i < list->size(); i++)
+      readers.push_back(object_at((*list)[i], at(key) + "[" + std::to_string(i) + "]"));
+    return readers;
+  }
+
+  // For callers that check a value: it is under this key, or at this path from here.
+  [[noreturn]] void refuse_key(const std::string& key, const std::string& expected) const {
+    const auto found = object_.find(key);
+    refuse(at(key), found == object_.end() ? "missing" : json_text(*found), expected);
+  }
+  [[noreturn]] void refuse_part(const std::string& path, const std::string& given, const std::string& expected) const {
+    refuse(at(path), given, expected);
+  }
+
   // A key that no field asked for is a mistake in the file.
   void finish() const {
     std::string names;
@@ -113,6 +143,11 @@ class FieldReader {
   }
 
  private:
+  FieldReader object_at(const Json& value, const std::string& path) const {
+    if (!value.is_object()) refuse(path, json_text(value), "an object");
+    return {value, function_, source_, path};
+  }
+
   std::string at(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
   [[noreturn]] void refuse(const std::string& path, const std::string& given, const std::string& expected) const {

@@ -2,7 +2,7 @@
 # program prints is what the program prints; with QUOTED the page has the program's source as it is.
 file(READ ${SOURCE}/${PAGE} page)
 file(READ ${SOURCE}/${EXAMPLE} code)
-execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${PROGRAM} WORKING_DIRECTORY ${SOURCE}/examples OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
 
 string(FIND "${page}" "```cpp\n${code}```" at)
 if(QUOTED AND at EQUAL -1)

@@ -134,8 +134,9 @@ fails "$work/core-only" position
 install "$work/up-to-attention" core position attention
 works "$work/up-to-attention" attention
 
-install "$work/all" core position attention layers models training
+install "$work/all" core position text attention layers models training
 works "$work/all" position
+works "$work/all" text
 works "$work/all" layers
 works "$work/all" models
 works "$work/all" training

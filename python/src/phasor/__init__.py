@@ -27,11 +27,13 @@ from phasor._rotary import (
 )
 from phasor._precision import precision, set_precision
 from phasor._threads import num_threads, set_num_threads
+from phasor._tokenizer import EncodedText, StreamDecoder, Tokenizer
 from phasor._w2 import W2Gradients, w2_attention, w2_attention_backward
 
 __all__ = [
     "AttentionGradients",
     "BlockMask",
+    "EncodedText",
     "Encoding",
     "KVCache",
     "MergeGradients",
@@ -39,6 +41,8 @@ __all__ = [
     "RelativeBias",
     "Rope",
     "RotaryTable",
+    "StreamDecoder",
+    "Tokenizer",
     "W2Gradients",
     "__version__",
     "alibi_bias",
