@@ -46,6 +46,16 @@ SOURCES = (
         ("JSON_BuildTests=OFF",),
     ),
     Source(
+        "p/pcre2/pcre2_10.46.orig.tar.gz",
+        "8d28d7f2c3b970c3a4bf3776bcbb5adfc923183ce74bc8df1ebaad8c1985bd07",
+        ("PCRE2_SUPPORT_JIT=ON", "PCRE2_BUILD_PCRE2GREP=OFF", "PCRE2_BUILD_TESTS=OFF"),
+    ),
+    Source(
+        "u/utf8proc/utf8proc_2.8.0.orig.tar.gz",
+        "a0a60a79fe6f6d54e7d411facbfcc867a6e198608f2cd992490e46f04b1bcecc",
+        ("UTF8PROC_ENABLE_TESTING=OFF",),
+    ),
+    Source(
         "c/cli11/cli11_2.4.1+ds.orig.tar.xz",
         "0b8fbf2398875f15f30a675c7f412123a2aaa38df2863e991de72004fd5f1292",
         ("CLI11_BUILD_TESTS=OFF", "CLI11_BUILD_EXAMPLES=OFF", "CLI11_BUILD_DOCS=OFF"),
@@ -126,7 +136,7 @@ def install_zlib(folder: pathlib.Path, arch: str, prefix: pathlib.Path) -> None:
 
 
 def copy_notices(source: Source, folder: pathlib.Path, prefix: pathlib.Path) -> None:
-    for license in folder.glob("LICENSE*"):
+    for license in folder.glob("LICEN[CS]E*"):
         if license.is_file():
             shutil.copy(license, prefix / "notices" / f"{source.name}-{license.name}")
 
