@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "support/every_target.h"
 #include "support/expect_error.h"
@@ -42,9 +43,10 @@ TEST(SimdTarget, EveryTargetCanBeForced) {
 
 #if !defined(HWY_COMPILE_ONLY_STATIC)
 TEST(SimdTarget, ThePlainTargetIsAlwaysThere) {
-  const std::string last = simd_targets().back();
   // The baseline of the architecture: which one, Highway's version and the compiler decide.
-  EXPECT_TRUE(last == "SCALAR" || last == "EMU128" || last == "SSE2" || last == "NEON") << last;
+  const std::set<std::string> plain{"SCALAR", "EMU128", "SSE2", "NEON"};
+  const std::vector<std::string> targets = simd_targets();
+  EXPECT_TRUE(std::ranges::any_of(targets, [&](const std::string& name) { return plain.contains(name); }));
 }
 #endif
 

@@ -16,7 +16,7 @@ namespace phasor {
 // The one in use, as reported by a kernel compiled for it: "AMX", "AVX512_BF16", "AVX3" (AVX-512), "AVX2", "SSE4", ...
 std::string simd_target();
 
-// Those that this build holds and this CPU can run, best first, without EMU_BF16.
+// Those that this build holds and this CPU can run, best first, then those that are not chosen; without EMU_BF16.
 std::vector<std::string> simd_targets();
 
 // Forces one of simd_targets(), or EMU_BF16; "" returns to the best. Not while kernels run in other threads.
