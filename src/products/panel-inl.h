@@ -91,7 +91,8 @@ HWY_INLINE void TransposeRows(D d, const float* HWY_RESTRICT from, size_t from_s
   }
 }
 
-// to[j][i] = from[i][j] for kLanes rows and `columns` columns, a multiple of kSquare. Bits are moved, not computed with.
+// to[j][i] = from[i][j] for kLanes rows and `columns` columns, a multiple of kSquare. Bits are moved, not computed
+// with.
 HWY_INLINE void TransposeWords(const uint32_t* HWY_RESTRICT from, size_t from_stride, size_t columns,
                                uint32_t* HWY_RESTRICT to, size_t to_stride) {
   TransposeRows(
