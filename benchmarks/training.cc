@@ -10,11 +10,12 @@
 namespace phasor::bench {
 namespace {
 
+template <class T>
 void forward_and_backward(benchmark::State& state, const AttentionCase& c, const std::string& plain) {
-  const AttentionInputs<float> inputs(c.shape);
+  const AttentionInputs<T> inputs(c.shape);
   const auto q = inputs.q.view(), k = inputs.k.view(), v = inputs.v.view();
-  const Tensor<float, 4> grad_out = random_tensor<float, 4>(c.shape.queries(), 4);
-  Tensor<float, 4> out(c.shape.queries()), grad_q(c.shape.queries()), grad_k(c.shape.keys()), grad_v(c.shape.keys());
+  const Tensor<T, 4> grad_out = random_tensor<T, 4>(c.shape.queries(), 4);
+  Tensor<T, 4> out(c.shape.queries()), grad_q(c.shape.queries()), grad_k(c.shape.keys()), grad_v(c.shape.keys());
   Tensor<float, 4> softmax({c.shape.batch, c.shape.heads, c.shape.tokens, 2});
   CaseOptions with;
   c.fill(with);
@@ -33,13 +34,21 @@ void forward_and_backward(benchmark::State& state, const AttentionCase& c, const
 constexpr const char* kFloat = "training/float/";
 
 void add(const AttentionCase& c) {
-  benchmark::RegisterBenchmark(c.name(kFloat).c_str(), forward_and_backward, c, c.plain_name(kFloat))->UseRealTime();
+  benchmark::RegisterBenchmark(c.name(kFloat).c_str(), forward_and_backward<float>, c, c.plain_name(kFloat))->UseRealTime();
+}
+
+// Shown beside the same shape in floats.
+void add_bf16(const AttentionCase& c) {
+  benchmark::RegisterBenchmark(c.name("training/bf16/").c_str(), forward_and_backward<bf16>, c, c.name(kFloat))
+      ->UseRealTime();
 }
 
 const bool registered = [] {
   for (const bool causal : {false, true})
     for (const std::int64_t channels : {64, 128})
       for (const std::int64_t tokens : {1024, 2048}) add({{.tokens = tokens, .channels = channels, .causal = causal}});
+  for (const bool causal : {false, true})
+    for (const std::int64_t channels : {64, 128}) add_bf16({{.channels = channels, .causal = causal}});
   add({{.heads = 1, .key_heads = 1, .tokens = 4096, .causal = true}});
   for (const AttentionShape& shape : odd_shapes()) add({shape});
   for (const bool causal : {false, true})

@@ -262,13 +262,16 @@ def test_errors_are_torchs():
 
 @pytest.mark.parametrize("recorded", [False, True])
 def test_bfloat16_where_the_processor_has_amx(recorded, monkeypatch):
-    """torch's kernel, unless there are gradients or dropout."""
+    """torch's kernel for calls of medium size, unless there are gradients or dropout."""
     monkeypatch.setattr(_rules, "_HAS_AMX", True)
+    monkeypatch.setattr(_rules, "_WORK_OF_BF16_WITH_AMX", 2**28 // torch.get_num_threads())
     x = X.repeat(1, 1, 4, 1).bfloat16().requires_grad_(recorded)
+    longer = x.repeat(1, 1, 2, 1)
     with phasor.torch.enable(), Counted() as count:
         sdpa(x, x, x)
         sdpa(x, x, x, dropout_p=0.1)
-    assert count.phasor == 1 + recorded and count.torch == ({} if recorded else {_rules._AMX: 1})
+        sdpa(longer, longer, longer)
+    assert count.phasor == 2 + recorded and count.torch == ({} if recorded else {_rules.SMALL: 1})
 
 
 def test_vmap_and_nothing_to_attend():

@@ -21,13 +21,13 @@ _LARGEST_HEAD = 512
 _WORK = 2**22
 _WORK_OF_HALF = 2**21
 _WORK_OF_HALF_ROW, _WORK_OF_HALF_RECORDED = 2**18, 2**15
+_WORK_OF_BF16_WITH_AMX = 2**27  # forward alone: both multiply on tiles
 _WORK_OF_DROPOUT = 2**17
 _SCORES_OF_HEAD, _SCORES_OF_DROPOUT = 48 * 48, 32 * 32  # T x S: fewer do not fill the lanes of phasor's kernel
 _QUERIES = 16  # the same, with dropout or for gradients
 _HAS_AMX = torch.cpu._is_amx_tile_supported()
 
 SMALL = "small: torch's own kernel is faster"
-_AMX = "bfloat16 on a processor with AMX: torch's own kernel is faster"
 OTHER_SHAPES = "shapes that phasor does not take"
 
 
@@ -106,7 +106,7 @@ def _reason_of_speed(query: torch.Tensor, key: torch.Tensor, dropout_p: float, r
         if recorded:
             limit, scores = _WORK_OF_HALF_RECORDED, 0
         elif _HAS_AMX and query.dtype is torch.bfloat16:
-            return _AMX
+            limit = _WORK_OF_BF16_WITH_AMX
         else:
             limit = _WORK_OF_HALF_ROW if is_row else _WORK_OF_HALF
     if _surely(queries * keys, scores) or _surely(query.numel() * keys, limit * torch.get_num_threads()):
