@@ -34,7 +34,8 @@ void forward_and_backward(benchmark::State& state, const AttentionCase& c, const
 constexpr const char* kFloat = "training/float/";
 
 void add(const AttentionCase& c) {
-  benchmark::RegisterBenchmark(c.name(kFloat).c_str(), forward_and_backward<float>, c, c.plain_name(kFloat))->UseRealTime();
+  benchmark::RegisterBenchmark(c.name(kFloat).c_str(), forward_and_backward<float>, c, c.plain_name(kFloat))
+      ->UseRealTime();
 }
 
 // Shown beside the same shape in floats.

@@ -16,6 +16,7 @@ import phasor
 import phasor.jax
 import pytest
 from cases import CASES, B, D, G, H, S, T, inputs, normal, streams, table
+from phasor import _phasor
 from phasor._options import OPTIONS
 from phasor.jax import _call, _forms
 
@@ -40,13 +41,21 @@ def test_every_option_arrives():
         "k_rotary": table(6, 2), "softcap": 0.5, "sinks": normal(H),
     }  # fmt: skip
     dropped = {"dropout": 0.5, "seed": 1}
+    rounded = {"precision": "bf16"}
     beside = {"query_offsets": {"causal": True}, "key_starts": {"query_starts": [0, 2, 6]}}
     values["key_starts"] = [0, 3, 6]
-    assert values.keys() | dropped.keys() == {row.name for row in OPTIONS}
+    assert values.keys() | dropped.keys() | rounded.keys() == {row.name for row in OPTIONS}
     for name, value in values.items():
         others = beside.get(name, {})
         changed, plain = (phasor.jax.attention(**arrays, **others, **more) for more in ({name: value}, {}))
         assert (changed != plain).any(), name
+    longer = {name: normal(1, H, 40, D) for name in "qkv"}
+    _phasor.set_simd_target("EMU_BF16")
+    try:
+        changed, plain = (phasor.jax.attention(**longer, **more) for more in (rounded, {}))
+    finally:
+        _phasor.set_simd_target("")
+    assert (changed != plain).any()
     ones, others = (phasor.jax.attention(**arrays, dropout=0.5, seed=seed) for seed in (1, 2))
     assert (ones != others).any()
 

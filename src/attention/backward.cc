@@ -128,30 +128,18 @@ class BackwardRun {
 
   // Recomputes only grad_q, so that NaN in keys that a query does not see stays out of its gradient.
   void RunQueriesCarefully() {
-    if constexpr (Arithmetic::kIsCareful) {
-      RunCarefully(queries_);
-    } else {
-      detail::Arena arena;
-      StagedQueries<FloatArithmetic> in_float(backward_, *task_.sequence, arena);
-      in_float.Load(queries_.block());
-      RunCarefully(in_float);
-    }
-  }
-
-  template <class Queries>
-  void RunCarefully(const Queries& queries) {
     detail::Arena arena;
     float* weights = arena.take(kTileSize);
     float* gradient = arena.take(kTileSize);
-    std::fill_n(grad_q_, queries.panels() * kPanel * queries.q().panel_rows(), 0.0f);
-    queries.ForEachBlock([&](const typename Queries::Keys& keys) {
-      for (size_t p = 0; p < queries.panels(); p++) {
-        const QueryPanel panel = queries.PanelAt(p);
-        const SeenRows seen = queries.terms().Seen(panel, keys);
+    std::fill_n(grad_q_, queries_.panels() * kPanel * queries_.q().panel_rows(), 0.0f);
+    queries_.ForEachBlock([&](const Keys& keys) {
+      for (size_t p = 0; p < queries_.panels(); p++) {
+        const QueryPanel panel = queries_.PanelAt(p);
+        const SeenRows seen = queries_.terms().Seen(panel, keys);
         if (seen.empty()) continue;
-        queries.Gradients(p, keys, seen, weights, gradient);
-        if (queries.terms().softcap()) queries.terms().softcap().Differentiate(panel.vectors, seen.count(), gradient);
-        queries.arithmetic().AddKeys(panel, keys, seen, true, gradient, GradQ(p));
+        queries_.Gradients(p, keys, seen, weights, gradient);
+        if (queries_.terms().softcap()) queries_.terms().softcap().Differentiate(panel.vectors, seen.count(), gradient);
+        queries_.arithmetic().AddKeys(panel, keys, seen, true, gradient, GradQ(p));
       }
     });
   }

@@ -81,9 +81,6 @@ struct FloatKeys : KeyBlock {
 class FloatArithmetic {
  public:
   using Keys = FloatKeys;
-  // A product with NaN can be repeated so that hidden keys do not reach the results.
-  static constexpr bool kIsCareful = true;
-
   FloatArithmetic(const detail::Job& job, int64_t queries, detail::Arena& arena)
       : job_(job), call_(*job.call), panels_(TakeRows(arena, queries, job.call->channels)) {
     const auto take = [&](const detail::KeySource& source) {

@@ -50,17 +50,11 @@ class ForwardBlock {
     LookAhead(next);
   }
 
-  // Returns false, and stores nothing, where NaN must be kept from queries that do not see it, and this arithmetic
-  // cannot.
-  bool Run() {
+  void Run() {
     Attend(false);
-    if (AnyNaN()) {
-      if (!Arithmetic::kIsCareful) return false;
-      Attend(true);
-    }
+    if (AnyNaN()) Attend(true);
     for (size_t first = 0; first < static_cast<size_t>(block_.count); first += kPanel) Finish(PanelAt(first));
     if (forward_.output->weights.data) WriteWeights();
-    return true;
   }
 
  private:
@@ -139,7 +133,7 @@ class ForwardBlock {
       terms_.Scores(arithmetic_, panel, keys, seen, tile_);
       arithmetic_.Softmax(terms_, panel, rows, tile_, {max_ + lane, sum_ + lane, factor});
       if (terms_.dropout()) {
-        terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
+        terms_.dropout().Apply(ScoreTerms::PlaceOf(panel, keys, seen), tile_);
         arithmetic_.FinishDropout(panel, rows, tile_);
       }
       for (size_t stream = 0; stream < streams_; stream++)
@@ -201,7 +195,7 @@ class ForwardBlock {
       const size_t rows = seen.count();
       terms_.Scores(arithmetic_, panel, keys, seen, tile_);
       Weights(arithmetic_.ScoresOf(terms_, panel), panel.vectors, rows, max_ + panel.lane, factor_ + panel.lane, tile_);
-      if (terms_.dropout()) terms_.dropout().Apply(terms_.PlaceOf(panel, keys, seen), tile_);
+      if (terms_.dropout()) terms_.dropout().Apply(ScoreTerms::PlaceOf(panel, keys, seen), tile_);
       PanelToRows(tile_, rows, ones, rows_of_panel, kMostKeys);
       const int64_t key = block_.sequence->first_key + keys.first + static_cast<int64_t>(seen.begin);
       for (size_t z = 0; z < panel.count; z++)
@@ -228,8 +222,10 @@ class ForwardBlock {
 };
 
 void RunForwardBlock(const detail::ForwardJob& job, const detail::QueryBlock& block, const detail::QueryBlock* next) {
-  if (job.job->narrow && ForwardBlock<PairArithmetic>(job, block, next).Run()) return;
-  ForwardBlock<FloatArithmetic>(job, block, next).Run();
+  if (job.job->narrow)
+    ForwardBlock<PairArithmetic>(job, block, next).Run();
+  else
+    ForwardBlock<FloatArithmetic>(job, block, next).Run();
 }
 
 }  // namespace HWY_NAMESPACE

@@ -79,8 +79,6 @@ struct PairKeys : KeyBlock {
 class PairArithmetic {
  public:
   using Keys = PairKeys;
-  static constexpr bool kIsCareful = false;
-
   PairArithmetic(const detail::Job& job, int64_t queries, detail::Arena& arena)
       : narrow_(*job.narrow), call_(*job.call), panel_size_(WholePairSquares(Channels()) * kPanel) {
     const size_t lanes = WholePanels(queries);
@@ -162,11 +160,11 @@ class PairArithmetic {
   }
 
   void AddValues(const ScoreTerms& terms, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
-                 size_t /*stream*/, bool /*carefully*/, const float* tile, const float* factor, float* out) const {
+                 size_t /*stream*/, bool carefully, const float* tile, const float* factor, float* out) const {
     FetchSome(terms);
     if (!IsOne(panel.vectors, factor))
       ScalePanel(panel.vectors, static_cast<size_t>(call_.value_channels), factor, out);
-    AddColumns(panel, keys.v, seen, call_.value_channels, tile, out);
+    AddColumns(panel, keys.v, seen, call_.value_channels, carefully, tile, out);
   }
 
   void MultiplyValues(const ScoreTerms& /*terms*/, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
@@ -176,10 +174,10 @@ class PairArithmetic {
   }
 
   // The gradients of scores become pairs of keys.
-  void AddKeys(const QueryPanel& panel, const Keys& keys, const SeenRows& seen, bool /*carefully*/, float* gradient,
+  void AddKeys(const QueryPanel& panel, const Keys& keys, const SeenRows& seen, bool carefully, float* gradient,
                float* grad_q) const {
     StorePairs(panel, seen.count(), gradient);
-    AddColumns(panel, keys.k_columns, seen, call_.channels, gradient, grad_q);
+    AddColumns(panel, keys.k_columns, seen, call_.channels, carefully, gradient, grad_q);
   }
 
  private:
@@ -197,16 +195,46 @@ class PairArithmetic {
                  .pairs = (channels + 1) / 2});
   }
 
-  // to[channel][lane] += columns of the rows seen times a tile of pairs of keys. The key after an odd number of them
-  // may hold anything, NaN too: the last one is paired with 0.
+  // to[channel][lane] += columns of the rows seen times a tile of pairs of keys.
   void AddColumns(const QueryPanel& panel, const detail::NarrowKeys& columns, const SeenRows& seen, int64_t channels,
-                  const float* tile, float* to) const {
+                  bool carefully, const float* tile, float* to) const {
     const bf16* data = columns.data + seen.begin;
-    const size_t pairs = seen.count() / 2;
-    AddPairs(panel, data, columns.stride, pairs, channels, tile, to);
-    if (seen.count() % 2 == 0) return;
-    for (int64_t c = 0; c < channels; c++) last_[2 * c] = data[c * columns.stride + static_cast<int64_t>(2 * pairs)];
+    if (carefully)
+      AddCarefully(panel, {data, columns.stride}, seen.count(), channels, tile, to);
+    else
+      AddColumns(panel, {data, columns.stride}, seen.count(), channels, tile, to);
+  }
+  // The key after an odd number of them may hold anything, NaN too: the last one is paired with 0.
+  void AddColumns(const QueryPanel& panel, const detail::NarrowKeys& columns, size_t keys, int64_t channels,
+                  const float* tile, float* to) const {
+    const size_t pairs = keys / 2;
+    AddPairs(panel, columns.data, columns.stride, pairs, channels, tile, to);
+    if (keys % 2 == 0) return;
+    for (int64_t c = 0; c < channels; c++)
+      last_[2 * c] = columns.data[c * columns.stride + static_cast<int64_t>(2 * pairs)];
     AddPairs(panel, last_, 2, 1, channels, tile + pairs * kPanel, to);
+  }
+  // The same, but NaN and infinity are not multiplied by a weight of 0, which hides them: they are added one by one.
+  void AddCarefully(const QueryPanel& panel, const detail::NarrowKeys& columns, size_t keys, int64_t channels,
+                    const float* tile, float* to) const {
+    detail::Arena arena;
+    bf16* finite = TakeNarrow(arena, static_cast<size_t>(channels) * kMostKeys);
+    const auto is_finite = [](bf16 x) { return std::isfinite(static_cast<float>(x)); };
+    for (int64_t c = 0; c < channels; c++)
+      for (size_t j = 0; j < keys; j++) {
+        const bf16 x = columns.data[c * columns.stride + static_cast<int64_t>(j)];
+        finite[static_cast<size_t>(c) * kMostKeys + j] = is_finite(x) ? x : bf16();
+      }
+    AddColumns(panel, {finite, kMostKeys}, keys, channels, tile, to);
+    const bf16* weights = reinterpret_cast<const bf16*>(tile);
+    for (int64_t c = 0; c < channels; c++)
+      for (size_t j = 0; j < keys; j++) {
+        const bf16 x = columns.data[c * columns.stride + static_cast<int64_t>(j)];
+        for (size_t lane = 0; lane < kPanel && !is_finite(x); lane++) {
+          const auto weight = static_cast<float>(weights[2 * (j / 2 * kPanel + lane) + j % 2]);
+          if (weight != 0) to[static_cast<size_t>(c) * kPanel + lane] += weight * static_cast<float>(x);
+        }
+      }
   }
   void AddPairs(const QueryPanel& panel, const bf16* columns, int64_t stride, size_t pairs, int64_t channels,
                 const float* tile, float* to) const {

@@ -44,8 +44,7 @@ inline void RowsToPairs(const StagedRows& rows, size_t count, const Seeing& seei
 class PairKeyGradients {
  public:
   PairKeyGradients(const detail::AttentionCall& call, size_t lanes, detail::Arena& arena)
-      : call_(call),
-        lanes_(lanes),
+      : lanes_(lanes),
         q_columns_(WholeColumns(static_cast<size_t>(call.channels))),
         grad_out_columns_(WholeColumns(static_cast<size_t>(call.value_channels))) {
     q_pairs_ = arena.take(lanes / 2 * q_columns_);
@@ -116,7 +115,6 @@ class PairKeyGradients {
                  .adds = true});
   }
 
-  const detail::AttentionCall& call_;
   const size_t lanes_, q_columns_, grad_out_columns_;
   products::PairMultiplier multiplier_;
   float* q_pairs_ = nullptr;         // words: [lanes / 2][columns]

@@ -13,8 +13,19 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// On every target; and where floats are rounded, as bf16 is multiplied.
+template <class Check>
+void on_every_target_and_in_bf16(const Check& check) {
+  on_every_target(check);
+  set_default_precision(Precision::bf16);
+  on_every_target_and_emulations([&] {
+    if (multiplies_bf16()) check();
+  });
+  set_default_precision(Precision::storage);
+}
+
 TEST(Attention, EmptyTensorsAreLegal) {
-  on_every_target([] {
+  on_every_target_and_in_bf16([] {
     for (const Sizes& sizes : {Sizes{.queries = 0, .keys = 3}, Sizes{.batch = 0, .queries = 3, .keys = 3},
                                Sizes{.batch = 2, .heads = 4, .groups = 2, .queries = 0, .keys = 0}}) {
       Tensors t(sizes);
@@ -26,7 +37,7 @@ TEST(Attention, EmptyTensorsAreLegal) {
 }
 
 TEST(Attention, WithoutKeysTheResultIsZero) {
-  on_every_target([] {
+  on_every_target_and_in_bf16([] {
     Tensors t({.batch = 2, .heads = 4, .groups = 2, .queries = 3, .keys = 0});
     t.run();
     expect_all(t.out, 0);
@@ -45,7 +56,7 @@ TEST(Attention, WithoutVisibleKeysTheResultIsZero) {
                                     {.window = Window(0, 0)},
                                     {.mask = hidden.view()},
                                     {.mask = mask.view()}};
-  on_every_target([&] {
+  on_every_target_and_in_bf16([&] {
     for (AttentionOptions options : cases) {
       Tensors t({.heads = 2, .groups = 1, .queries = 3, .keys = 5});
       t.run(options);
@@ -68,7 +79,7 @@ TEST(Attention, WithoutVisibleKeysTheResultIsZero) {
 TEST(Attention, EmptySequencesOfARaggedBatchAreLegal) {
   const std::int64_t query_starts[] = {0, 0, 2, 5, 5}, key_starts[] = {0, 4, 4, 7, 7};
   const AttentionOptions options{.query_starts = query_starts, .key_starts = key_starts};
-  on_every_target([&] {
+  on_every_target_and_in_bf16([&] {
     Tensors t({.queries = 5, .keys = 7}), last({.queries = 3, .keys = 3});
     t.run(options);
     for (std::int64_t i = 0; i < 2; i++) {  // queries without keys
@@ -80,14 +91,15 @@ TEST(Attention, EmptySequencesOfARaggedBatchAreLegal) {
     std::copy_n(&t.k(0, 0, 4, 0), last.k.size(), last.k.data());
     std::copy_n(&t.v(0, 0, 4, 0), last.v.size(), last.v.data());
     last.forward();
-    for (std::int64_t i = 0; i < 3; i++) EXPECT_NEAR(t.out(0, 0, 2 + i, 3), last.out(0, 0, i, 3), 1e-6);
+    for (std::int64_t i = 0; i < 3; i++)
+      EXPECT_NEAR(t.out(0, 0, 2 + i, 3), last.out(0, 0, i, 3), default_precision() == Precision::bf16 ? 0.01 : 1e-6);
   });
 }
 
 // Keys first .. last are not visible to any query: whatever they hold, results and gradients are the same bits.
 void expect_does_not_leak(const AttentionOptions& options, std::int64_t first, std::int64_t last) {
   const Sizes sizes{.batch = 2, .heads = 4, .groups = 2, .queries = 37, .keys = 83, .width = 20, .value_width = 12};
-  on_every_target([&] {
+  on_every_target_and_in_bf16([&] {
     Tensors clean(sizes);
     clean.run(options);
     EXPECT_EQ(clean.grad_k(1, 1, first, 0), 0);
@@ -134,7 +146,7 @@ TEST(Attention, NanUnderAMaskDoesNotLeak) {
 }
 
 TEST(Attention, NanOfLaterKeysDoesNotReachEarlierQueries) {
-  on_every_target([] {
+  on_every_target_and_in_bf16([] {
     const Sizes sizes{.heads = 2, .queries = 67, .keys = 67};
     const AttentionOptions options{.causal = true};
     Tensors clean(sizes), poisoned(sizes);
@@ -156,7 +168,7 @@ TEST(Attention, NanOfAQueryThatSeesNoKeyDoesNotReachKeys) {
   Tensor<bool, 4> visible({1, 1, 37, 1});
   for (std::int64_t i = 0; i < 37; i++) visible(0, 0, i, 0) = i < 30;
   const AttentionOptions options{.mask = std::as_const(visible).view()};
-  on_every_target([&] {
+  on_every_target_and_in_bf16([&] {
     const Sizes sizes{.heads = 2, .queries = 37, .keys = 21};
     Tensors clean(sizes), poisoned(sizes);
     for (Tensor<float, 4>* x : {&poisoned.q, &poisoned.grad_out})
@@ -173,7 +185,7 @@ TEST(Attention, NanOfAQueryThatSeesNoKeyDoesNotReachKeys) {
 TEST(Attention, NanOfOneSequenceDoesNotReachAnother) {
   const std::int64_t starts[] = {0, 19, 40};
   const AttentionOptions options{.query_starts = starts, .key_starts = starts};
-  on_every_target([&] {
+  on_every_target_and_in_bf16([&] {
     const Sizes sizes{.queries = 40, .keys = 40};
     Tensors clean(sizes), poisoned(sizes);
     poisoned.set_keys(19, 39, NAN);
