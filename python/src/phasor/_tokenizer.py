@@ -72,13 +72,13 @@ class Tokenizer:
     @with_function_name
     def encode_batch(self, texts: Iterable[str | bytes], add_special_tokens: bool = True) -> list[EncodedText]:
         """Each text by itself, on all threads. Padding to the longest, if the file asks for it, is done here."""
-        encoded = [_utf8(text, f"texts[{i}]") for i, text in enumerate(texts)]
+        encoded = [_utf8(text, "texts") for text in texts]
         return [EncodedText(*each) for each in self._tokenizer.encode_batch(encoded, add_special_tokens)]
 
     @with_function_name
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of ids. An id without a token gives no text: models often have a few ids more than their tokenizer."""
-        return self._tokenizer.decode([whole(id, f"ids[{i}]") for i, id in enumerate(ids)], skip_special_tokens)
+        return self._tokenizer.decode([whole(id, "ids") for id in ids], skip_special_tokens)
 
     @property
     def vocab_size(self) -> int:
