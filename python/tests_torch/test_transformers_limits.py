@@ -118,6 +118,38 @@ def test_models_that_hand_on_more_raise(name):
         _models.check_model(getattr(hf, name))
 
 
+@pytest.mark.parametrize("name", ["DacModel", "EncodecModel", "PocketTTSAudioTokenizerModel"])
+def test_the_base_of_audio_tokenizers_is_no_reason(name):
+    if hasattr(hf, name):  # the last is in transformers from 5.23 on
+        _models.check_model(getattr(hf, name))
+
+
+def test_keywords_that_eager_does_not_read_change_nothing():
+    """Models hand down what they were called with, such as the sizes of images."""
+    model, given = make("llama", "phasor"), inputs("llama", None)
+    assert torch.equal(model(**given, image_sizes=torch.ones(3, 2)).logits, model(**given).logits)
+
+
+def eager_with_blocks(module, query, key, value, attention_mask, blocks=None, **kwargs):
+    return query if blocks is None else blocks
+
+
+def eager_that_hands_on(module, query, key, value, attention_mask, **kwargs):
+    return eager_with_blocks(module, query, key, value, attention_mask, **kwargs)
+
+
+@pytest.mark.parametrize("eager", [eager_with_blocks, eager_that_hands_on])
+def test_keywords_that_eager_may_read_are_refused(eager, monkeypatch):
+    class Sparse(torch.nn.Module):
+        def forward(self):
+            pass
+
+    monkeypatch.setitem(globals(), "eager_attention_forward", eager)
+    x = torch.randn(1, 2, 3, 4)
+    with pytest.raises(NotImplementedError, match=r"blocks: a tensor of shape \[3\] from Sparse, expected none"):
+        _attention.attention_forward(Sparse(), x, x, x, None, is_causal=True, blocks=torch.zeros(3))
+
+
 def test_an_unknown_tensor_is_refused():
     module, x = torch.nn.Linear(1, 1), torch.randn(1, 2, 3, 4)
     known = {"position_ids": torch.arange(3), "use_cache": True, "indices": None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import phasor.torch
 import pytest
 import torch
+import transformers
 from phasor.transformers._masks import PositionMask, dense, position_mask
 from torch.testing import assert_close
 from transformers import masking_utils as hf
@@ -130,3 +131,19 @@ def test_a_mask_made_by_vmap_is_sliced(with_or, mode):
         assert isinstance(mask, PositionMask)
         assert torch.equal(mask[:, :, -2:, :4], expected[:, :, -2:, :4])
         assert torch.equal(mask + 0, expected)
+
+
+@pytest.mark.skipif(not hasattr(transformers, "NemotronAsrStreamingEncoder"), reason="not in this transformers")
+def test_models_that_read_masks_as_sdpa_has_them():
+    """It hides what the mask calls seen where the mask is added to scores, and gives NaN for eager."""
+    config = transformers.NemotronAsrStreamingEncoderConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, num_mel_bins=16
+    )
+    sound = torch.randn(2, 64, 16, generator=torch.Generator().manual_seed(0))
+    outputs = {}
+    for name in ("sdpa", "phasor"):
+        config._attn_implementation = name
+        torch.manual_seed(0)
+        outputs[name] = transformers.NemotronAsrStreamingEncoder(config).eval()(sound).last_hidden_state
+    assert outputs["sdpa"].std() > 0.1
+    assert_close(outputs["phasor"], outputs["sdpa"], rtol=1e-4, atol=1e-4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
 import warnings
 from typing import Any
@@ -12,22 +14,6 @@ from phasor.torch import attention
 from phasor.transformers._masks import PositionMask, added, dense
 from phasor.transformers._models import KNOWN
 from phasor.transformers._paged import paged_forward
-
-# Tensors that models hand down to every layer, besides those that their attention hands to the function.
-_PASSED_ON = KNOWN | {
-    "cache_position",
-    "encoder_attention_mask",
-    "encoder_hidden_states",
-    "input_ids",
-    "inputs_embeds",
-    "labels",
-    "mm_token_type_ids",
-    "num_items_in_batch",
-    "position_embeddings",
-    "seq_idx",
-    "token_type_ids",
-}
-
 
 def attention_forward(
     module: torch.nn.Module,
@@ -49,7 +35,7 @@ def attention_forward(
         to scores. None with is_causal (by default the module's): query i sees the keys j <= i, as sdpa has it.
     softcap, s_aux (sinks [H]), position_bias (added to scores, [1 or B, H, T, S]): as eager has them.
     others: not read. sliding_window is in the mask, and keywords of the model's own call are passed on to here. A tensor
-        among them that is not known to change nothing (such as position_ids) raises NotImplementedError.
+        among them that the module's eager function reads, or might, raises NotImplementedError.
     """
     if others.get("cache") is not None:
         if position_bias is not None:
@@ -59,7 +45,7 @@ def attention_forward(
             raise NotImplementedError(f"[attention_forward] cache: a paged one, expected none: {reason}")
         return paged_forward(module, query, key, value, scaling=scaling, softcap=softcap, s_aux=s_aux, **others)
     for name, given in others.items():
-        if isinstance(given, torch.Tensor) and name not in _PASSED_ON:
+        if isinstance(given, torch.Tensor) and name not in KNOWN and _eager_reads(type(module), name):
             raise NotImplementedError(
                 f"[attention_forward] {name}: a tensor of shape {list(given.shape)} from {type(module).__name__}, expected "
                 "none: phasor does not know what it means; use attn_implementation=sdpa"
@@ -143,15 +129,37 @@ def _name(tensor: torch.Tensor) -> str:
 
 def _eager(module: torch.nn.Module, reason: str) -> Any:
     """The function that the module's own file has for attn_implementation="eager"."""
-    for part in type(module).__mro__:
+    eager = _eager_of(type(module))
+    if eager is None:
+        raise NotImplementedError(
+            f"[attention_forward] module: {reason}; {type(module).__name__} has no eager function to run instead"
+        )
+    warnings.warn(f"{type(module).__name__} runs its eager attention, not phasor: {reason}", stacklevel=1)
+    return eager
+
+
+@functools.cache
+def _eager_of(module: type) -> Any:
+    for part in module.__mro__:
         if "forward" in vars(part):
             names = inspect.unwrap(vars(part)["forward"]).__globals__
             if "eager_attention_forward" in names:
-                warnings.warn(f"{type(module).__name__} runs its eager attention, not phasor: {reason}", stacklevel=1)
                 return names["eager_attention_forward"]
-    raise NotImplementedError(
-        f"[attention_forward] module: {reason}; {type(module).__name__} has no eager function to run instead"
-    )
+    return None
+
+
+@functools.cache
+def _eager_reads(module: type, name: str) -> bool:
+    """Whether a keyword can change what the module's eager function computes: it has the name, or takes it from **kwargs.
+
+    Models hand down all keywords of their call to every layer: position_ids, image_sizes, labels.
+    """
+    eager = _eager_of(module)
+    if eager is None:
+        return True
+    others = inspect.getfullargspec(eager).varkw
+    read = {step.argval for step in dis.get_instructions(inspect.unwrap(eager)) if step.opname.startswith("LOAD")}
+    return name in inspect.signature(eager).parameters or others in read
 
 
 def _causal_mask(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask, prepare_padding_mask, sdpa_mask
 from transformers.utils.import_utils import is_tracing
 
+from phasor.transformers._models import takes_bool_masks
 from phasor.transformers._patterns import Pattern, pattern_of
 
 
@@ -85,6 +86,8 @@ def position_mask(
     # A static cache counts on in the tensor it gave us.
     arguments["q_offset"] = q_offset = int(q_offset)
     arguments["allow_is_causal_skip"] = arguments["allow_is_bidirectional_skip"] = False
+    if takes_bool_masks(type(others.get("config"))):
+        return sdpa_mask(**arguments)
     padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
     if padding is not None:
         padding = padding[:, kv_offset : kv_offset + kv_length]

@@ -28,8 +28,8 @@ KNOWN = _COMPUTED | _HARMLESS | {"position_bias"}
 def check_model(model: type) -> None:
     """ValueError for a class of models that phasor does not compute."""
     for part in model.__mro__:
-        if part is PreTrainedModel:
-            return
+        if part.__module__ == PreTrainedModel.__module__:
+            return  # what all models have, and the base of audio tokenizers
         if issubclass(part, PreTrainedModel):
             reason = _why_not(part)
             if reason is not None:
@@ -94,3 +94,13 @@ def _names_of_interfaces(tree: ast.Module) -> set[str]:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return names
+
+
+@functools.cache
+def takes_bool_masks(config: type) -> bool:
+    """Whether the code of a configuration's models reads masks as sdpa's, True for what is seen (Nemotron ASR)."""
+    file = sys.modules.get(config.__module__.replace(".configuration_", ".modeling_"))
+    try:
+        return file is not None and "attention_mask.logical_not()" in inspect.getsource(file)
+    except OSError:
+        return False
