@@ -30,7 +30,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-tokenizers test-older test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-tokenizers test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -86,6 +86,14 @@ $(OLDER)/made: $(TORCH_VENV)/made Makefile
 
 test-older: test-torch $(OLDER)/made ## Run the tests of phasor.transformers with the oldest transformers that it supports
 	PYTHONPATH=$(OLDER) $(TORCH_VENV)/bin/python -m pytest --quiet python/tests_torch/test_transformers*.py
+
+sweep-transformers: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Try every model type of transformers beside eager (an hour; FRESH=1 forgets earlier results), and write docs/transformers.md
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target python_package
+	@$(call install_python,$(TORCH_VENV)/bin/python)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --requirement python/sweep/requirements.txt
+	$(TORCH_VENV)/bin/python python/sweep/sweep.py --write $(if $(FRESH),--fresh)
 
 test-all: ## Everything that CI does and more, at full size: all seeds, night-sized tests, clang, all files (hours)
 	PHASOR_NIGHT=1 $(MAKE) test test-older test-jax test-page sanitize clang demo

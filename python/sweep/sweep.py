@@ -64,6 +64,7 @@ class Sweep:
             [sys.executable, HERE / "trial.py", *types],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            bufsize=0,  # select knows nothing of lines in a buffer
             env=environment,
             start_new_session=True,  # Ctrl-C is for the sweep alone, which ends its processes
         )
@@ -73,7 +74,9 @@ class Sweep:
         reader.start()
         try:
             while remaining and not self.stopped:
-                line = _line(process.stdout, SECONDS)
+                line = self._line(process.stdout)
+                if self.stopped:
+                    break
                 if line and line.startswith(b"{"):
                     self.store(json.loads(line))
                     remaining.pop(0)
@@ -90,15 +93,14 @@ class Sweep:
             process.wait()
         return remaining
 
-
-def _line(stream: Any, seconds: float) -> bytes | None:
-    """The next line, b"" at the end, None when it does not come in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if select.select([stream], [], [], 0.5)[0]:
-            line: bytes = stream.readline()
-            return line
-    return None
+    def _line(self, stream: Any) -> bytes | None:
+        """The next line, b"" at the end, None when it does not come in time or the sweep is stopped."""
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end and not self.stopped:
+            if select.select([stream], [], [], 0.5)[0]:
+                line: bytes = stream.readline()
+                return line
+        return None
 
 
 def read(path: pathlib.Path) -> dict[str, dict[str, Any]]:

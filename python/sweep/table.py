@@ -38,11 +38,13 @@ def table(version: str, results: Results) -> str:
     for name in sorted(results):
         by_outcome.setdefault(results[name]["outcome"], []).append(name)
     equal, rounding = by_outcome.pop("equal", []), by_outcome.pop("rounding", [])
+    as_sdpa = by_outcome.pop("as sdpa", [])
     refused, empty = by_outcome.pop("refused", []), by_outcome.pop("without attention", [])
     untried = by_outcome.pop("not tried", [])
     rows = [
         ("equal to eager", equal),
-        ("equal but for rounding: sdpa, or eager with other last digits, differs as much", rounding),
+        ("equal but for rounding: sdpa, or eager with weights changed by a millionth, differs from eager as much", rounding),
+        ("equal to sdpa, where that differs from eager", as_sdpa),
         ("refused by name", refused),
         ("without attention", empty),
         ("not tried", untried),
@@ -55,11 +57,13 @@ def table(version: str, results: Results) -> str:
         "|---|---|",
         *(f"| {outcome} | {len(names)} |" for outcome, names in rows),
         "",
-        _what_was_compared(results, equal + rounding),
+        _what_was_compared(results, equal + rounding + as_sdpa),
         "",
         _list("Equal", equal),
         "",
         _list("Equal but for rounding", rounding),
+        "",
+        _list("Equal to sdpa", as_sdpa),
         *(f"\n{part}" for part in _grouped("Refused", refused, results, _REFUSALS)),
         "",
         _list("Without attention", empty),
@@ -77,7 +81,7 @@ def _what_was_compared(results: Results, names: list[str]) -> str:
     for name in names:
         kinds[results[name]["inputs"]] = kinds.get(results[name]["inputs"], 0) + 1
     return _wrapped(
-        f"Of the {len(names)} that are equal: inputs were "
+        f"Of the {len(names)} in the first three rows, inputs were "
         + ", ".join(f"{kind} ({number})" for kind, number in sorted(kinds.items(), key=lambda each: -each[1]))
         + f"; with padding on the right {count('padding on the right')}, on the left {count('padding on the left')}; "
         f"generation of 8 tokens with a cache {count('generation')}."
@@ -85,7 +89,7 @@ def _what_was_compared(results: Results, names: list[str]) -> str:
 
 
 def _list(title: str, names: list[str]) -> str:
-    return _wrapped(f"**{title}** ({len(names)}): " + (", ".join(names) or "none") + ".")
+    return _wrapped(f"**{title}** ({len(names)}): " + (", ".join(f"`{name}`" for name in names) or "none") + ".")
 
 
 def _grouped(title: str, names: list[str], results: Results, groups: list[tuple[str, str]]) -> list[str]:

@@ -85,7 +85,7 @@ def tiny_config(config_class: Any, way: tuple[str, bool], changes: dict[str, Any
 
 def _plain(config: Any) -> dict[str, Any]:
     """Nested dictionaries; to_dict leaves out what it takes for defaults of the class of a part."""
-    values = config.to_dict()
+    values: dict[str, Any] = config.to_dict()
     for name, value in vars(config).items():
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
             values[name] = _plain(value)

@@ -137,8 +137,11 @@ def normal(*shape: int) -> torch.Tensor:
 
 
 def tokens(config: Any, count: int) -> torch.Tensor:
-    text = config.get_text_config()
-    size = getattr(text, "vocab_size", None) or getattr(config, "vocab_size", None) or 2 * FIRST_ORDINARY_TOKEN
+    try:
+        size = getattr(config.get_text_config(), "vocab_size", None)
+    except ValueError:  # there are several
+        size = None
+    size = size or find(config, "vocab_size") or 2 * FIRST_ORDINARY_TOKEN
     low = FIRST_ORDINARY_TOKEN if size > FIRST_ORDINARY_TOKEN else 3
     return torch.randint(low, min(size, 250), (BATCH, count), generator=torch.Generator().manual_seed(3))
 
@@ -195,6 +198,7 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "rewards": lambda config: normal(BATCH, TOKENS, 1),
     "timesteps": lambda config: torch.arange(TOKENS).expand(BATCH, -1),
     "grid_thw": _grid,
+    "qformer_input_ids": lambda config: tokens(config, TOKENS),
     "image_attention_mask": lambda config: torch.ones(BATCH, TOKENS, 1, dtype=torch.long),
     "image_embeds_position_mask": lambda config: torch.arange(TOKENS).expand(BATCH, -1) < config.latent_query_num,
     "input_features_mask": lambda config: None,

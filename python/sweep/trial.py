@@ -29,8 +29,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from types_of_models import CHANGES, classes_of
 
-LARGEST = 40_000_000  # parameters of a model that is tried
-MEMORY, SECONDS = 8 << 30, 60  # of this process; of processor time, for a type
+LARGEST = 60_000_000  # parameters of a model that is tried
+MEMORY, SECONDS = 8 << 30, 120  # of this process; of processor time, for a type
 SEEDS = (7, 8, 9)  # of weights; the others are tried where the first shows a difference
 
 
@@ -121,12 +121,15 @@ def _working(model_type: str, model_class: Any) -> tuple[Any, Any, str, Inputs]:
             config = tiny_config(CONFIG_MAPPING[model_type], way, CHANGES.get(model_type, {}))
             _refuse_early(config, model_class)
             eager = _eager(config, model_class)
+            found = list(guesses(eager))
         except (Refused, WithoutAttention, TimeoutError):
             raise
         except Exception as error:
             reasons[short(error)] = None
             continue
-        for kind, given in guesses(eager):
+        if not found:
+            reasons["its inputs are not known"] = None
+        for kind, given in found:
             try:
                 if isinstance(given, Exception):
                     raise given
@@ -202,7 +205,7 @@ class recorded_calls(list):  # type: ignore[type-arg]
             self.append(sorted(options))
             return self._attention(*tensors, **options)
 
-        _attention.attention = recorded  # type: ignore[assignment]
+        _attention.attention = recorded
         return self
 
     def __exit__(self, *_: Any) -> None:
