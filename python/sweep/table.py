@@ -18,7 +18,8 @@ _REFUSALS = [
 ]
 _OBSTACLES = [
     ("requires the", "needs a package that is not installed"),
-    ("million parameters", "too large also when made small"),
+    ("not reached", "not reached again after a configuration of it was found"),
+    (": NoTrial:", "too large also when made small"),
     ("more than", "takes too long"),
     ("memory", "takes too much memory"),
     ("", "no configuration or no inputs that fit together were found"),
@@ -95,7 +96,7 @@ def _list(title: str, names: list[str]) -> str:
 def _grouped(title: str, names: list[str], results: Results, groups: list[tuple[str, str]]) -> list[str]:
     found: dict[str, list[str]] = {}
     for name in names:
-        reason = results[name].get("reason", "")
+        reason = results[name].get("reason", "").split(" | ")[0]
         meaning = next((text for words, text in groups if words in reason), reason)
         found.setdefault(meaning, []).append(name)
     return [_list(f"{title}: {meaning}", members) for meaning, members in found.items()]

@@ -43,11 +43,15 @@ class WithoutAttention(Exception):
 
 
 def trial(model_type: str) -> dict[str, Any]:
-    """What came of it, as in the README of this sweep: outcome, and reason or notes."""
+    """What came of it: outcome, and the reason or notes."""
     reasons = []
     for name in classes_of(model_type):
+        model_class = getattr(transformers, name, None)
+        if model_class is None:  # the auto classes name it, but it is not public
+            reasons.append(f"transformers has no {name}")
+            continue
         try:
-            return _of_class(model_type, getattr(transformers, name)) | {"class": name}
+            return _of_class(model_type, model_class) | {"class": name}
         except Refused as refusal:
             return {"outcome": "refused", "class": name, "reason": str(refusal)}
         except WithoutAttention:
@@ -74,6 +78,8 @@ def _of_class(model_type: str, model_class: Any) -> dict[str, Any]:
     # With two of three weights: at a kink of ReLU and in a router, rounding alone may decide, but not often.
     last = comparisons[-1]
     differs = sum(bool(comparison.different) for comparison in comparisons) > 1
+    if not last.compared:
+        raise NoTrial("nothing could be compared")
     outcome = "different" if differs else "rounding" if last.rounding else "as sdpa" if last.as_sdpa else "equal"
     if not calls:
         outcome = "never called" if _attention_modules(eager) else "without attention"

@@ -44,8 +44,9 @@ def attention_forward(
         if reason is not None:
             raise NotImplementedError(f"[attention_forward] cache: a paged one, expected none: {reason}")
         return paged_forward(module, query, key, value, scaling=scaling, softcap=softcap, s_aux=s_aux, **others)
+    kind: Any = type(module)
     for name, given in others.items():
-        if isinstance(given, torch.Tensor) and name not in KNOWN and _eager_reads(type(module), name):
+        if isinstance(given, torch.Tensor) and name not in KNOWN and _eager_reads(kind, name):
             raise NotImplementedError(
                 f"[attention_forward] {name}: a tensor of shape {list(given.shape)} from {type(module).__name__}, expected "
                 "none: phasor does not know what it means; use attn_implementation=sdpa"
@@ -129,7 +130,8 @@ def _name(tensor: torch.Tensor) -> str:
 
 def _eager(module: torch.nn.Module, reason: str) -> Any:
     """The function that the module's own file has for attn_implementation="eager"."""
-    eager = _eager_of(type(module))
+    kind: Any = type(module)
+    eager = _eager_of(kind)
     if eager is None:
         raise NotImplementedError(
             f"[attention_forward] module: {reason}; {type(module).__name__} has no eager function to run instead"

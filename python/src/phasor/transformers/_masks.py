@@ -86,7 +86,8 @@ def position_mask(
     # A static cache counts on in the tensor it gave us.
     arguments["q_offset"] = q_offset = int(q_offset)
     arguments["allow_is_causal_skip"] = arguments["allow_is_bidirectional_skip"] = False
-    if takes_bool_masks(type(others.get("config"))):
+    config: Any = type(others.get("config"))
+    if takes_bool_masks(config):
         return sdpa_mask(**arguments)
     padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
     if padding is not None:
