@@ -1,4 +1,5 @@
-"""Every Python block of README.md and docs/*.md, but for jax.md, runs as pasted; where a block of output follows, it prints that."""
+"""Every Python block of README.md and docs/*.md runs as pasted, but those that other tests run; where a block of output
+follows, it prints that."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "jax.md")  # that one: tests_jax
+ELSEWHERE = {"jax.md", "text.md"}  # tests_jax; tests/test_tokenizer.py, beside the file that the page reads
+PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in ELSEWHERE)
 FILES = [ROOT / "README.md", *PAGES]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n^```(?:text)?\n(.*?)^```\n)?", re.M | re.S)
 BLOCKS = [
