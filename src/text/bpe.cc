@@ -152,7 +152,9 @@ void Bpe::split(std::string_view piece, std::vector<std::int32_t>& ids) const {
 }
 
 void Bpe::merge(ModelMemory& memory) const {
-  auto& [symbols, queue, steps, ids] = memory;
+  auto& symbols = memory.symbols;
+  auto& queue = memory.merges;
+  const auto& ids = memory.ids;
   symbols.clear();
   queue.clear();
   const auto count = static_cast<std::int32_t>(ids.size());
