@@ -1,4 +1,4 @@
-#include "append_rows.h"
+#include "cache/append_rows.h"
 
 #include <algorithm>
 

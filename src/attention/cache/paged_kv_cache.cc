@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "append_rows.h"
-#include "cache_rows.h"
+#include "cache/append_rows.h"
+#include "cache/cache_rows.h"
 #include "phasor/core/check.h"
 
 namespace phasor {

@@ -1,7 +1,7 @@
 // Attention to keys in pages: the call of attention to keys in place, but with a table of pages in its views.
 #include <algorithm>
 
-#include "cache_rows.h"
+#include "cache/cache_rows.h"
 #include "call.h"
 #include "check_shapes.h"
 #include "phasor/attention/paged_kv_cache.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "append_rows.h"
-#include "cache_rows.h"
+#include "cache/append_rows.h"
+#include "cache/cache_rows.h"
 #include "call.h"
 #include "check_shapes.h"
 #include "phasor/core/check.h"

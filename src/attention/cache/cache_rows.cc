@@ -1,4 +1,4 @@
-#include "cache_rows.h"
+#include "cache/cache_rows.h"
 
 #include "phasor/core/check.h"
 
