@@ -69,6 +69,7 @@
 #include "phasor/models/generate.h"
 #include "phasor/models/layer_positions.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/text_files.h"
 #include "phasor/models/transformer.h"
 #include "phasor/models/transformer_json.h"
 #endif

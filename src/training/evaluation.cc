@@ -68,22 +68,43 @@ struct Answers {
       : losses(static_cast<std::size_t>(tokens)), right(static_cast<std::size_t>(tokens)) {}
 };
 
-void answer(const Transformer& model, const Batch& batch, Answers& answers, Workspace& workspace) {
+// Logits of tokens [N, V] and their targets; the answers are written at `first`, `first` + `step`, ...
+void score(TensorView<const float, 2> logits, std::span<const std::int32_t> targets, Answers& answers,
+           std::int64_t first, std::int64_t step, Workspace& workspace) {
+  const auto [count, vocabulary] = logits.shape;
+  std::vector<float> losses(static_cast<std::size_t>(count));
+  cross_entropy(logits, targets, {.row_losses = losses}, workspace);
+  parallel_for(count, [&, vocabulary = vocabulary](std::int64_t n) {
+    const float* scores = logits.data + n * logits.strides[0];
+    const auto at = static_cast<std::size_t>(first + n * step), of = static_cast<std::size_t>(n);
+    answers.losses[at] = losses[of];
+    answers.right[at] = std::max_element(scores, scores + vocabulary) - scores == targets[of] ? 1 : 0;
+  });
+}
+
+void answer_at_once(const Transformer& model, const Batch& batch, Answers& answers, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
-  const std::int64_t rows = batch.tokens.shape()[0], length = batch.tokens.shape()[1];
+  const auto [rows, length] = batch.tokens.shape();
   const std::int64_t vocabulary = model.config().vocab_size;
   const TensorView<float, 3> logits = workspace.take(Shape<3>{rows, length, vocabulary});
   model.forward(batch.tokens.view(), logits, nullptr, workspace);
-  const std::span targets(batch.targets.data(), static_cast<std::size_t>(rows * length));
-  cross_entropy(TensorView<const float, 2>(logits.data, {rows * length, vocabulary}), targets,
-                {.row_losses = answers.losses}, workspace);
-  parallel_for(rows, [&](std::int64_t row) {
-    for (std::int64_t n = row * length; n < (row + 1) * length; n++) {
-      const float* scores = logits.data + n * vocabulary;
-      const auto at = static_cast<std::size_t>(n);
-      answers.right[at] = std::max_element(scores, scores + vocabulary) - scores == targets[at] ? 1 : 0;
-    }
-  });
+  score({logits.data, {rows * length, vocabulary}},
+        std::span(batch.targets.data(), static_cast<std::size_t>(rows * length)), answers, 0, 1, workspace);
+}
+
+void answer_by_token(const Transformer& model, const Batch& batch, CacheStorage storage, Answers& answers,
+                     Workspace& workspace) {
+  const Workspace::Scope scope(workspace);
+  const auto [rows, length] = batch.tokens.shape();
+  const TensorView<float, 2> logits = workspace.take(Shape<2>{rows, model.config().vocab_size});
+  Transformer::Cache cache =
+      model.make_cache({.batch = rows, .capacity = length, .storage = storage, .keys = model.suitable_keys(length)});
+  std::vector<std::int32_t> targets(static_cast<std::size_t>(rows));
+  for (std::int64_t t = 0; t < length; t++) {
+    model.decode({batch.tokens.data() + t, {rows, 1}, {length, 1}}, cache, logits, workspace);
+    for (std::int64_t r = 0; r < rows; r++) targets[static_cast<std::size_t>(r)] = batch.targets(r, t);
+    score(logits, targets, answers, t, length, workspace);
+  }
 }
 
 }  // namespace
@@ -102,7 +123,10 @@ Evaluation evaluate(const Transformer& model, const Dataset& dataset, const Eval
   Sums sums(length);
   for (std::int64_t first = 0; first < settings.rows; first += rows) {
     dataset.fill(first / rows, settings.split, batch);
-    answer(model, batch, answers, workspace);
+    if (settings.cache)
+      answer_by_token(model, batch, *settings.cache, answers, workspace);
+    else
+      answer_at_once(model, batch, answers, workspace);
     for (std::int64_t r = 0; r < std::min(rows, settings.rows - first); r++) {
       const auto begin = static_cast<std::size_t>(r * length);
       sums.add_row({batch.targets.data() + begin, row_size}, {answers.losses.data() + begin, row_size},

@@ -13,6 +13,7 @@ import tool
 
 # What each command needs beside the flag that is tried.
 NEEDED = {"train": ["--out", "no_such_folder/run"], "eval": ["no_such_folder"], "generate": ["no_such_folder"],
+          "perplexity": ["no_such_folder", "--text", "no_such_text"],
           "compare": ["--out", "no_such_folder/out"]}
 NOT_WHOLE = ["99999999999999999999", "-99999999999999999999", "1.5", "abc", "", "1e3", "0x10", "5 "]
 NOT_REAL = ["abc", "", "1;5", "5 "]
@@ -96,6 +97,7 @@ def together(program: str, folder: Path) -> None:
         ([program, "generate", str(run), "--tokens", "1", "--prompt", "a"], "given twice"),
         ([program, "generate", str(run), "--tokens", "99"], "--tokens: 99, expected 0 to 4"),
         ([program, "generate", str(run), "--prompt", "a"], "--prompt: text for a model of 5 tokens"),
+        ([program, "perplexity", str(text_run), "--text", str(text), "--factor", "2"], "--factor: given without --rope-scaling"),
         ([*compare, "--steps", "5", "--budget-seconds", "5"], "--budget-seconds"),
         ([*compare, "--distance", "5"], "--distance: given for task induction"),
         ([*compare, "--seeds", "100000000"], "--seeds: 100000000, expected a whole number from 1 to 10000"),

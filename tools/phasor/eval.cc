@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "by_position.h"
 #include "commands.h"
 #include "flags.h"
 #include "model_options.h"
@@ -34,26 +35,10 @@ void print_whole(const Evaluation& found, const Dataset& dataset) {
   table.print();
 }
 
-// At most so many lines: neighbouring positions are put together.
 void print_by_position(const Evaluation& found) {
-  constexpr std::size_t kLines = 16;
-  const std::size_t together = (found.by_position.size() + kLines - 1) / kLines;
   Table table({"positions", ">loss", ">right", ">counted"});
-  for (std::size_t first = 0; first < found.by_position.size(); first += together) {
-    const std::size_t end = std::min(first + together, found.by_position.size());
-    double loss = 0.0, right = 0.0;
-    std::int64_t counted = 0;
-    for (std::size_t i = first; i < end; i++) {
-      const PositionResult& at = found.by_position[i];
-      loss += at.loss * static_cast<double>(at.counted);
-      right += at.accuracy * static_cast<double>(at.counted);
-      counted += at.counted;
-    }
-    const std::string from = std::to_string(found.by_position[first].position);
-    const std::string to = std::to_string(found.by_position[end - 1].position);
-    table.add({from == to ? from : from + "-" + to, number(loss / static_cast<double>(counted), 4),
-               report::score_text(right / static_cast<double>(counted)), count(counted)});
-  }
+  for (const PositionGroup& group : by_position(found))
+    table.add({group.positions, number(group.loss, 4), report::score_text(group.accuracy), count(group.counted)});
   table.print();
 }
 

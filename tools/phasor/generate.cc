@@ -3,36 +3,23 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "commands.h"
-#include "files/atomic_file.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "phasor/core/check.h"
-#include "phasor/core/precision.h"
-#include "phasor/training/checkpoint.h"
+#include "text_model.h"
 
 namespace phasor::tool {
 namespace {
 
 struct Options {
-  std::string folder;
+  TextModelOptions model;
   std::optional<std::string> prompt;
   std::vector<std::int32_t> tokens;
-  std::string precision{precision_name(Precision::storage)};
   GenerateOptions generate;
 };
-
-// Folders of phasor train have training.json, and weights of float; others are Hugging Face's.
-Transformer load(const std::string& folder, Precision precision) {
-  const bool ours = std::filesystem::exists(readable_folder(folder) / "training.json");
-  if (!ours) return Transformer::from_pretrained(folder, precision);
-  Transformer model = load_model(folder);
-  if (precision == Precision::bf16) model.round_to_bf16();
-  return model;
-}
 
 // The likeliest token needs no dice.
 void check_sampling(const CLI::App& command, const Sampling& sampling) {
@@ -41,21 +28,18 @@ void check_sampling(const CLI::App& command, const Sampling& sampling) {
                  ": given with --temperature 0, which takes the likeliest token, expected a temperature above 0");
 }
 
-std::vector<std::int32_t> prompt_tokens(const Options& options) {
+std::vector<std::int32_t> prompt_tokens(const Options& options, TextModel& model) {
   PHASOR_CHECK(options.prompt.has_value() != !options.tokens.empty(), "generate",
                "prompt: ", options.prompt ? "given twice" : "none", ", expected --prompt or --tokens");
   if (!options.prompt) return options.tokens;
-  std::vector<std::int32_t> bytes;
-  for (const char c : *options.prompt) bytes.push_back(static_cast<unsigned char>(c));
-  return bytes;
+  model.read_tokenizer("--prompt");
+  return model.encode(*options.prompt, true);
 }
 
 void generate_text(const Options& options) {
-  const std::vector<std::int32_t> prompt = prompt_tokens(options);
-  const Transformer model = load(options.folder, precision_from_name(options.precision));
-  constexpr std::int64_t kBytes = 256;
-  PHASOR_CHECK(!options.prompt || model.config().vocab_size == kBytes, "generate", "--prompt: text for a model of ",
-               model.config().vocab_size, " tokens, expected one of bytes (256); give --tokens");
+  TextModel text_model(options.model);
+  const Transformer& model = text_model.model;
+  const std::vector<std::int32_t> prompt = prompt_tokens(options, text_model);
   for (const std::int32_t token : prompt)
     PHASOR_CHECK(token < model.config().vocab_size, "generate", "--tokens: ", token, ", expected 0 to ",
                  model.config().vocab_size - 1);
@@ -86,8 +70,7 @@ void add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   GenerateOptions& generate = options->generate;
   constexpr std::int64_t kMostTokens = 1'000'000;
-  command->add_option("folder", options->folder, "Folder written by phasor train, or a Llama or Qwen3 of Hugging Face")
-      ->required();
+  add_text_model_options(*command, options->model, "Cache of float, bf16, f16 or int8 (default: as the weights)");
   command->add_option("--prompt", options->prompt, "Prompt as text, for models of bytes");
   command->add_option("--tokens", options->tokens, "Prompt as token ids, separated by commas")
       ->delimiter(',')
@@ -108,16 +91,9 @@ void add_generate(CLI::App& app) {
   command->add_option("--seed", generate.sampling.seed, "Random seed of the sampling")
       ->capture_default_str()
       ->check(whole_number<std::uint64_t>());
-  command
-      ->add_option("--precision", options->precision,
-                   "Weights and cache: storage (as the files have them), float, or bf16 (rounded)")
-      ->capture_default_str()
-      ->check([](const std::string& text) -> std::string {
-        const bool known = text == "storage" || text == "float" || text == "bf16";
-        return known ? "" : text + ", expected storage, float or bf16";
-      });
   command->callback([options, command] {
     check_sampling(*command, options->generate.sampling);
+    options->generate.storage = options->model.storage();
     generate_text(*options);
   });
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "phasor/core/tensor.h"
 
@@ -75,6 +76,33 @@ struct TextSummary {
   std::int64_t skipped = 0;  // files of a folder that are not UTF-8 text
 };
 TextSummary text_summary(const std::filesystem::path& path);
+
+// ---- tokens of a text ----
+
+struct TokenTextConfig {
+  std::vector<std::int32_t> prefix = {};  // before the text of each row: the tokens that a tokenizer begins texts with
+};
+
+// Rows one after the other, for evaluation: both splits are the whole text. Every token is a target once, but for the
+// first of a text without a prefix. Tokens that do not fill a row at the end are left out; row `rows(length)` is row 0
+// again.
+class TokenText : public Dataset {
+ public:
+  TokenText(std::vector<std::int32_t> tokens, const TokenTextConfig& config = {});
+  std::int64_t rows(std::int64_t length) const;
+
+  std::int64_t vocabulary() const override;
+  bool exact_match() const override { return false; }
+  bool next_token() const override { return true; }
+
+ private:
+  std::int64_t step(std::int64_t length) const;  // tokens of the text in a row
+  void fill_row(std::int64_t row, Split split, std::span<std::int32_t> tokens,
+                std::span<std::int32_t> targets) const override;
+  void check_length(std::int64_t length) const override;
+
+  std::vector<std::int32_t> tokens_, prefix_;
+};
 
 // ---- tasks that need no file and can be solved by position alone, or by position and content ----
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "phasor/models/transformer.h"
@@ -14,6 +15,8 @@ struct EvaluationSettings {
   std::int64_t rows = 64;
   std::int64_t batch = 16;  // rows at once
   Split split = Split::validation;
+  // Token by token with a cache of this kind, as a model writes; without it, all tokens of a row at once.
+  std::optional<CacheStorage> cache = {};
 };
 
 // At one position, over the rows that have a target there.

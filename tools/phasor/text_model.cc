@@ -1,0 +1,77 @@
+#include "text_model.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include "files/atomic_file.h"
+#include "phasor/core/check.h"
+#include "phasor/models/text_files.h"
+#include "phasor/training/checkpoint.h"
+
+namespace phasor::tool {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, CacheStorage>, 4> kStorages{{{"float", CacheStorage::float32},
+                                                                              {"bf16", CacheStorage::bf16},
+                                                                              {"f16", CacheStorage::f16},
+                                                                              {"int8", CacheStorage::int8}}};
+
+bool is_ours(const std::string& folder) {
+  PHASOR_CHECK(std::filesystem::is_directory(readable_folder(folder)), "load", folder,
+               ": no such folder, expected one with a model");
+  return std::filesystem::exists(readable_folder(folder) / "training.json");
+}
+
+Transformer load(const std::string& folder, bool ours, Precision precision) {
+  if (!ours) return Transformer::from_pretrained(folder, precision);
+  Transformer model = load_model(folder);
+  if (precision == Precision::bf16) model.round_to_bf16();
+  return model;
+}
+
+}  // namespace
+
+std::optional<CacheStorage> TextModelOptions::storage() const {
+  if (!cache) return std::nullopt;
+  return std::ranges::find(kStorages, *cache, &std::pair<std::string_view, CacheStorage>::first)->second;
+}
+
+void add_text_model_options(CLI::App& command, TextModelOptions& options, const char* about_cache) {
+  const auto one_of = [](std::vector<std::string> known, const std::string& expected) {
+    return [known = std::move(known), expected](const std::string& text) -> std::string {
+      return std::ranges::count(known, text) == 1 ? "" : text + ", expected " + expected;
+    };
+  };
+  command.add_option("folder", options.folder, "Folder of a model of Hugging Face, or one written by phasor train")
+      ->required();
+  command
+      .add_option("--precision", options.precision,
+                  "Weights: storage (as the files have them), float, or bf16 (rounded)")
+      ->capture_default_str()
+      ->check(one_of({"storage", "float", "bf16"}, "storage, float or bf16"));
+  command.add_option("--cache", options.cache, about_cache)
+      ->check(one_of({"float", "bf16", "f16", "int8"}, "float, bf16, f16 or int8"));
+}
+
+TextModel::TextModel(const TextModelOptions& options)
+    : ours(is_ours(options.folder)),
+      model(load(options.folder, ours, precision_from_name(options.precision))),
+      folder(options.folder) {}
+
+void TextModel::read_tokenizer(const char* flag) {
+  constexpr std::int64_t kBytes = 256;
+  PHASOR_CHECK(!ours || model.config().vocab_size == kBytes, "load", flag, ": text for a model of ",
+               model.config().vocab_size, " tokens, expected one of bytes (256)");
+  if (!ours) tokenizer = load_tokenizer(folder, model.config());
+}
+
+std::vector<std::int32_t> TextModel::encode(std::string_view text, bool add_special_tokens) const {
+  if (tokenizer) return tokenizer->encode(text, add_special_tokens);
+  std::vector<std::int32_t> bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+}  // namespace phasor::tool

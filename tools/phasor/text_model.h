@@ -1,0 +1,40 @@
+// A folder with a model that reads and writes text, as generate and perplexity take it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phasor/core/precision.h"
+#include "phasor/models/transformer.h"
+#include "phasor/text/tokenizer.h"
+
+namespace phasor::tool {
+
+struct TextModelOptions {
+  std::string folder;
+  std::string precision{precision_name(Precision::storage)};
+  std::optional<std::string> cache = {};
+
+  std::optional<CacheStorage> storage() const;  // that --cache names
+};
+// The folder, --precision and --cache.
+void add_text_model_options(CLI::App& command, TextModelOptions& options, const char* about_cache);
+
+// Folders of phasor train have training.json, and models of text read bytes; others are Hugging Face's.
+struct TextModel {
+  explicit TextModel(const TextModelOptions& options);
+  // The folder's tokenizer, read when a text is given: token ids need none. Errors name `flag`, which gave the text.
+  void read_tokenizer(const char* flag);
+  std::vector<std::int32_t> encode(std::string_view text, bool add_special_tokens) const;
+
+  bool ours;
+  Transformer model;
+  std::optional<Tokenizer> tokenizer = {};  // none: tokens are bytes
+  std::string folder;
+};
+
+}  // namespace phasor::tool
