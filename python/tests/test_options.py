@@ -124,7 +124,7 @@ def test_unknown_names_are_refused():
 
 
 def test_precision():
-    """Names are checked; floats that hold 16 bits give what 16 bits give; W2 multiplies floats and says so."""
+    """Names are checked; floats that hold 16 bits give what 16 bits give; so in W2."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 2, 40, 16)).astype(np.float32) for _ in range(3))
     assert np.array_equal(phasor.attention(q, k, v), phasor.attention(q, k, v, precision="float"))
@@ -134,8 +134,9 @@ def test_precision():
         phasor.attention(q, k, v, precision="half")
     with pytest.raises(TypeError, match=r"\[attention\] precision: 16, expected"):
         phasor.attention(q, k, v, precision=16)
-    with pytest.raises(ValueError, match=r'\[w2_attention\] precision: "bf16", expected "float" or "storage"'):
-        phasor.w2_attention(q, k, v, q, k, v, precision="bf16")
+    narrow = phasor.w2_attention(q, k, v, q, k, v, tau=16.0, precision="bf16")
+    for given, expected in zip(narrow, phasor.w2_attention(q, k, v, q, k, v, tau=16.0)):
+        assert np.abs(given - expected).max() < 0.05
 
 
 def test_set_precision():

@@ -1,4 +1,4 @@
-"""bf16 tensors multiplied in bf16 (narrow.py): at most 1.5 times the error of torch's own bf16 attention."""
+"""bf16 tensors multiplied in bf16 (narrow.py): at most 1.5 times the error of torch in bf16."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import phasor
 import phasor.torch
 import pytest
 import torch
-from narrow import errors, make_case, results
+from narrow import errors, make_case, results, w2_errors
 from phasor import _phasor
 
 COUNT = 1000 if os.environ.get("PHASOR_NIGHT") == "1" else 40
@@ -26,8 +26,18 @@ def target(request):
 def test_error_beside_torchs(target):
     count = COUNT if target != "EMU_BF16" else 3
     for seed in range(count):
-        for name, (ours, theirs) in errors(seed).items():
-            assert ours <= MOST * theirs, f"seed {seed}, {name}: {ours:.3g}, torch {theirs:.3g}"
+        for name, x in errors(seed).items():
+            assert x.ours <= MOST * x.torchs, f"seed {seed}, {name}: {x}"
+
+
+def test_w2_error_beside_torchs(target):
+    """Storing the result in 16 bits shifts the gradients of all scores of a row, in float arithmetic too: where a key has
+    nearly all weight, that is more than what operations of torch round, which keep the weights.
+    """
+    count = COUNT if target != "EMU_BF16" else 3
+    for seed in range(count):
+        for name, x in w2_errors(seed).items():
+            assert x.ours <= MOST * max(x.torchs, x.float), f"seed {seed}, {name}: {x}"
 
 
 def test_precision_of_a_call_and_of_the_process(target):

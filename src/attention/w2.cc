@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "check_shapes.h"
+#include "decode.h"
 #include "rotation_gradient.h"
 #include "rows.h"
 #include "w2_lowering.h"
@@ -37,10 +38,10 @@ W2Problem make_problem(const char* function, const StreamsView& q, const Streams
   for (const auto& [name, x] : {std::pair{"q", &q}, {"v", &v}})
     PHASOR_CHECK(x->mu.shape[3] <= kMostChannels / 2, function, name, "_mu: shape ", shape_text(x->mu.shape),
                  ", expected a last dimension of 1 to ", kMostChannels / 2);
-  PHASOR_CHECK(options.precision != Precision::bf16, function,
-               "precision: \"bf16\", expected \"float\" or \"storage\": W2 multiplies floats");
   const double inverse_tau = 1.0 / (std::fabs(tau) + eps), t = options.scale.value_or(1.0) * inverse_tau;
   W2Problem problem{make_call(function, q.mu, k.mu, v.mu, options, kMeans), q, k, v, inverse_tau, t};
+  problem.is_narrow = problem.means.is_narrow;
+  if (problem.lowered_channels() > kMostChannels) problem.is_narrow = false;
   constexpr double kMost = kLargestFactor / 2;  // products are multiplied by 2t
   PHASOR_CHECK(inverse_tau <= kMost && std::fabs(t) <= kMost, function, "tau: ", tau, " with eps ", eps, " and scale ",
                options.scale.value_or(1.0), ", expected scale / (|tau| + eps) of at most ", kMost);
@@ -97,10 +98,11 @@ void forward_side_by_side(const char* function, const W2Problem& problem, const 
 void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
                 const W2ForwardOutput& output, const AttentionOptions& options) {
   constexpr const char* kName = "w2_attention_forward";
-  const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
+  W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_outputs(kName, problem, output);
-  constexpr std::int64_t kFewQueries = 16;  // these go to the decode kernel, which has one stream of values
-  if (problem.means.queries <= kFewQueries || problem.has_whole_scores()) {
+  const bool decodes = is_decode(problem.means, {output.out.mu, output.lse, output.softmax, output.weights});
+  if (decodes) problem.is_narrow = false;  // decoding multiplies floats
+  if (decodes || problem.has_whole_scores()) {
     forward_side_by_side(kName, problem, output);
     return;
   }
@@ -221,7 +223,8 @@ double finish_key(const W2Problem& problem, const W2Lowered& lowered, const Lowe
   // A key that no query sees may have NaN; its gradient is 0.
   if (c == 0 && std::all_of(gradient, gradient + all, [](float x) { return x == 0; })) return 0;
   const double part = dot(key, gradient, all) - problem.t * c * dot(key, key, channels);
-  add_multiple(problem.has_whole_scores() ? -gradient[channels + 1] : -2 * problem.t * c, key, channels, gradient);
+  const double of_norm = problem.has_whole_scores() ? gradient[channels + problem.norm_channels()] : 2 * problem.t * c;
+  add_multiple(-of_norm, key, channels, gradient);
   return part;
 }
 

@@ -76,10 +76,11 @@ float magnitude(const float* row, std::int64_t channels) {
   return largest;
 }
 
-// middle = the mean of the rows, without those that are much larger than the lower quartile. A mask may hide keys that
-// hold anything: these must not reach the queries that do not see them.
-void mean_of_usual_rows(const List<float>& rows, std::int64_t channels, float* middle) {
+// Drops the rows that are much larger than the lower quartile. A mask may hide keys that hold anything: these must not
+// reach the queries that do not see them.
+void keep_usual_rows(List<float>& rows, std::int64_t channels) {
   constexpr float kMuchLarger = 16.0f;
+  const auto width = static_cast<std::ptrdiff_t>(channels);
   const std::size_t count = rows.size() / static_cast<std::size_t>(channels);
   if (count == 0) return;
   List<float> magnitudes(count);
@@ -89,14 +90,32 @@ void mean_of_usual_rows(const List<float>& rows, std::int64_t channels, float* m
   const auto quartile = sorted.begin() + static_cast<std::ptrdiff_t>(count / 4);
   std::ranges::nth_element(sorted, quartile);
   const float most = std::min(kMuchLarger * *quartile, 1e15f);  // the squares of 1e15 are far from the largest float
-  float used = 0;
-  for (std::size_t i = 0; i < count; i++) {
-    if (!(magnitudes[i] <= most)) continue;
-    for (std::int64_t c = 0; c < channels; c++)
-      middle[c] += rows[i * static_cast<std::size_t>(channels) + static_cast<std::size_t>(c)];
-    used++;
+  auto end = rows.begin(), row = rows.begin();
+  for (std::size_t i = 0; i < count; i++, row += width)
+    if (magnitudes[i] <= most) end = end == row ? row + width : std::copy_n(row, width, end);
+  rows.erase(end, rows.end());
+}
+
+// middle = the mean of the rows, or 0 without rows.
+void mean_of_rows(const List<float>& rows, std::int64_t channels, float* middle) {
+  const auto width = static_cast<std::size_t>(channels);
+  for (std::size_t at = 0; at < rows.size(); at++) middle[at % width] += rows[at];
+  for (std::size_t c = 0; c < width && !rows.empty(); c++) middle[c] /= static_cast<float>(rows.size() / width);
+}
+
+// Numbers of bf16 minus the middle are bf16 again, so that nothing is rounded, where the middle is bf16 and neither is
+// more than twice the other (Sterbenz). Channels of the means that have other numbers, as those around 0, keep them:
+// their middle is 0.
+void make_differences_exact(const List<float>& rows, std::int64_t channels, std::int64_t means, float* middle) {
+  for (std::int64_t c = 0; c < means; c++) {
+    const auto rounded = static_cast<float>(bf16(middle[c]));
+    bool exact = true;
+    for (std::size_t at = static_cast<std::size_t>(c); at < rows.size(); at += static_cast<std::size_t>(channels)) {
+      const float x = rows[at] * std::copysign(1.0f, rounded), y = std::fabs(rounded);
+      exact = exact && x >= y / 2 && x <= 2 * y;
+    }
+    middle[c] = exact ? rounded : 0.0f;
   }
-  for (std::int64_t c = 0; c < channels && used > 0; c++) middle[c] /= used;
 }
 
 // c of each batch entry and key head [B, G, 1, 2D]. Any c is right, and one near the mean of the keys keeps products
@@ -107,7 +126,11 @@ ScratchZeros<float, 4> middle_keys(const W2Problem& problem) {
   ScratchZeros<float, 4> result({call.batch, call.key_heads, 1, channels});
   parallel_for(call.batch * call.key_heads, [&](std::int64_t task) {
     const std::int64_t b = task / call.key_heads, g = task % call.key_heads;
-    mean_of_usual_rows(sample_keys(problem, b, g), channels, &result(b, g, 0, 0));
+    List<float> rows = sample_keys(problem, b, g);
+    keep_usual_rows(rows, channels);
+    float* middle = &result(b, g, 0, 0);
+    mean_of_rows(rows, channels, middle);
+    if (problem.is_narrow) make_differences_exact(rows, channels, problem.means.channels, middle);
   });
   return result;
 }
@@ -118,6 +141,18 @@ float rounded(double x) {
   return static_cast<float>(std::clamp(x, -kMost, kMost));
 }
 
+// -norm / 2 as channels of a row, which the other side's ones multiply, and the ones for its norm.
+void store_norm(const W2Problem& problem, double norm, float* norms, float* ones) {
+  constexpr double kMostNarrow = 0x1.fep127;  // of bf16
+  double rest = problem.is_narrow ? std::clamp(-norm / 2, -kMostNarrow, kMostNarrow) : -norm / 2;
+  for (std::int64_t part = 0; part < problem.norm_channels(); part++) {
+    ones[part] = 1;
+    norms[part] = rounded(rest);
+    if (problem.is_narrow) norms[part] = static_cast<float>(bf16(norms[part]));
+    rest -= norms[part];
+  }
+}
+
 // k~, and its norm as a channel or in the key bias.
 void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, W2Lowered& lowered) {
   const Scratch& k = lowered.k;
@@ -126,12 +161,12 @@ void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, 
     const auto [b, g, first, count, index] = block;
     read_keys(problem, block, k);
     subtract_from_rows(&middle(b, g, 0, 0), count, channels, k.row(b, g, first), k.channels());
+    if (problem.is_narrow) round_rows_to_bf16(count, channels, k.row(b, g, first), k.channels());
     for (std::int64_t j = first; j < first + count; j++) {
       float* row = k.row(b, g, j);
       const double norm = dot(row, row, channels);
       if (problem.has_whole_scores()) {
-        row[channels] = 1;
-        row[channels + 1] = rounded(-norm / 2);
+        store_norm(problem, norm, row + channels + problem.norm_channels(), row + channels);
       } else {
         lowered.key_bias(b, g, j) = rounded(-problem.t * norm);
       }
@@ -145,6 +180,7 @@ void read_queries(const W2Problem& problem, const ScratchZeros<float, 4>& middle
   const auto [b, h, first, count, index] = block;
   read_gaussians(problem.q, problem.means.options.q_rotary, b, h, first, first + count, rows, stride);
   subtract_from_rows(&middle(b, h / problem.means.group(), 0, 0), count, problem.stream_channels(), rows, stride);
+  if (problem.is_narrow) round_rows_to_bf16(count, problem.stream_channels(), rows, stride);
 }
 
 void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
@@ -158,8 +194,7 @@ void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
       float* row = q.row(b, h, i);
       const double norm = dot(row, row, channels);
       if (problem.has_whole_scores()) {
-        row[channels] = rounded(-norm / 2);
-        row[channels + 1] = 1;
+        store_norm(problem, norm, row + channels, row + channels + problem.norm_channels());
       } else {
         lowered.query_terms(b, h, i) = problem.t * norm;
       }
@@ -246,7 +281,7 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
 
   AttentionOptions options = means.options;
   options.scale = 2 * problem.t;
-  options.precision = Precision::float32;  // rounded sigma would not cancel in |q - k|^2
+  options.precision = problem.is_narrow ? Precision::bf16 : Precision::float32;
   if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
   options.k_rotary.reset();
   if (streamed) {

@@ -9,6 +9,12 @@
 // A softcap, a sink or a factor of the query depends on it, and a large bias of the caller would take digits from the
 // second term if both were one number. Then two extra channels make the products whole scores:
 //   [q~, -|q~|^2 / 2, 1] . [k~, 1, -|k~|^2 / 2].
+//
+// To be multiplied in bf16, q~ and k~ are rounded first, and the norms are those of the rounded rows. So a score is
+// still minus a squared distance, of points that are off by their rounding alone, and equal rows are at distance 0. A
+// norm takes three channels, since a float is the sum of three numbers of bf16. Scores are always whole then: the
+// gradients of the norms are sums of the same rounded gradients of scores as those of q~ and k~, with which they nearly
+// cancel.
 #pragma once
 
 #include <cstddef>
@@ -49,13 +55,18 @@ struct W2Problem {
   StreamsView q, k, v;
   double inverse_tau = 1.0;  // 1 / (|tau| + eps)
   double t = 1.0;            // options.scale times it
+  bool is_narrow = false;    // q~ and k~ are rounded to bf16
 
   bool has_whole_scores() const {
     const AttentionOptions& o = means.options;
-    return o.softcap != 0 || !o.sinks.empty() || o.query_scale.data != nullptr || o.key_bias.data != nullptr;
+    return is_narrow || o.softcap != 0 || !o.sinks.empty() || o.query_scale.data != nullptr ||
+           o.key_bias.data != nullptr;
   }
   std::int64_t stream_channels() const { return 2 * means.channels; }
-  std::int64_t lowered_channels() const { return stream_channels() + (has_whole_scores() ? 2 : 0); }
+  // Of whole scores: a row of q~ is followed by the parts of its norm, then as many ones; a row of k~ by the ones
+  // first.
+  std::int64_t norm_channels() const { return is_narrow ? 3 : 1; }
+  std::int64_t lowered_channels() const { return stream_channels() + (has_whole_scores() ? 2 * norm_channels() : 0); }
 };
 
 struct W2Lowered {

@@ -54,6 +54,14 @@ void SigmaOfRow(size_t count, float* HWY_RESTRICT row) {
   });
 }
 
+void RoundRow(size_t count, float* HWY_RESTRICT row) {
+  ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
+    const auto bits = RoundToBf16(d, LoadFloat(d, row + i));
+    const auto upper = hn::Set(hn::RebindToUnsigned<decltype(d)>(), 0xffff0000u);
+    StoreFloat(hn::BitCast(d, hn::And(bits, upper)), d, row + i);
+  });
+}
+
 void MultiplyByHalf(const float* HWY_RESTRICT sigma, size_t count, float* HWY_RESTRICT gradient) {
   ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
     const auto half = hn::Mul(hn::Set(d, 0.5f), LoadFloat(d, sigma + i)), g = LoadFloat(d, gradient + i);
@@ -73,6 +81,7 @@ namespace phasor::detail {
 HWY_EXPORT(Dot);
 HWY_EXPORT(SubtractFromRows);
 HWY_EXPORT(SigmaOfRow);
+HWY_EXPORT(RoundRow);
 HWY_EXPORT(MultiplyByHalf);
 
 double dot(const float* a, const float* b, std::int64_t count) {
@@ -87,6 +96,11 @@ void subtract_from_rows(const float* x, std::int64_t count, std::int64_t channel
 void sigma_of_rows(std::int64_t count, std::int64_t channels, float* rows, std::int64_t stride) {
   for (std::int64_t i = 0; i < count; i++)
     PHASOR_DISPATCH(SigmaOfRow)(static_cast<std::size_t>(channels), rows + i * stride);
+}
+
+void round_rows_to_bf16(std::int64_t count, std::int64_t channels, float* rows, std::int64_t stride) {
+  for (std::int64_t i = 0; i < count; i++)
+    PHASOR_DISPATCH(RoundRow)(static_cast<std::size_t>(channels), rows + i * stride);
 }
 
 void multiply_by_half(const float* sigma, std::int64_t count, float* gradient) {

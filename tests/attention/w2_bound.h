@@ -11,6 +11,10 @@
 //
 // Where distances are small beside the biases, it is these that are rounded: 2^-24 of their sizes when they are added
 // to the rest, multiplied by log2(e), which is rounded too, and in the log-sum-exp, in base 2 and the natural: 5.
+//
+// To be multiplied in bf16, q~ and k~ are rounded, their norms included: each number x by at most 2^-9 (|x| + |mean|),
+// whichever middle the kernel has subtracted. With e the sum of both roundings, a score is off by at most
+// t (2 |q - k| . e + e . e).
 #pragma once
 
 #include <algorithm>
@@ -24,17 +28,19 @@ namespace phasor {
 // Both streams of x side by side, the means rotated, less the mean key of the batch entry and key head.
 struct Centred {
   reference::Gaussians<double> of_q, of_k;
-  reference::Array<double, 4> q, k;
+  reference::Array<double, 4> q, k, middle;
 
   explicit Centred(const reference::W2Problem<double>& w)
       : of_q(w.means.q, w.means.q_rotary, w.q_log_sigma), of_k(w.means.k, w.means.k_rotary, w.k_log_sigma) {
     q = joined(of_q.mu, of_q.sigma);
     k = joined(of_k.mu, of_k.sigma);
+    middle = reference::Array<double, 4>({k.shape[0], k.shape[1], 1, k.shape[3]});
     const std::int64_t group = w.means.heads() / k.shape[1];
     for (std::int64_t b = 0; b < k.shape[0]; b++)
       for (std::int64_t g = 0; g < k.shape[1]; g++)
         for (std::int64_t c = 0; c < k.shape[3]; c++) {
           const double mean = mean_key(w.means, b, g, c);
+          middle(b, g, 0, c) = mean;
           for (std::int64_t j = 0; j < k.shape[2]; j++) k(b, g, j, c) -= mean;
           for (std::int64_t h = g * group; h < (g + 1) * group; h++)
             for (std::int64_t i = 0; i < q.shape[2]; i++) q(b, h, i, c) -= mean;
@@ -44,9 +50,7 @@ struct Centred {
   // How far the kernel may be off in a score.
   double score_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
                      std::int64_t j) const {
-    const double factor = w.means.query_scale ? (*w.means.query_scale)(b, h, i) : 1.0,
-                 n = static_cast<double>(q.shape[3]);
-    const double t = std::fabs(w.means.scale * factor) / (std::fabs(w.tau) + kTauEps);
+    const double t = factor(w, b, h, i), n = static_cast<double>(q.shape[3]);
     const std::int64_t g = w.means.group(h);
     const double sum = norm(q.row(b, h, i), q.shape[3]) + norm(k.row(b, g, j), q.shape[3]);
     const double sigmas =
@@ -55,7 +59,26 @@ struct Centred {
            ((std::sqrt(3 * n) + 8) * t * sum * sum + 8 * t * sigmas * sigmas + 5 * biases(w.means, b, h, i, j));
   }
 
+  // The same for what rounding q~ and k~ to bf16 adds.
+  double rounding_error(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i,
+                        std::int64_t j) const {
+    const std::int64_t g = w.means.group(h);
+    const double *query = q.row(b, h, i), *key = k.row(b, g, j), *mean = middle.row(b, g, 0);
+    double sum = 0;
+    for (std::int64_t c = 0; c < q.shape[3]; c++) {
+      const double e = 0x1p-9 * (std::fabs(query[c]) + std::fabs(key[c]) + 4 * std::fabs(mean[c]));
+      sum += 2 * std::fabs(query[c] - key[c]) * e + e * e;
+    }
+    return factor(w, b, h, i) * sum;
+  }
+
  private:
+  // What squared distances are multiplied by.
+  static double factor(const reference::W2Problem<double>& w, std::int64_t b, std::int64_t h, std::int64_t i) {
+    const double of_query = w.means.query_scale ? (*w.means.query_scale)(b, h, i) : 1.0;
+    return std::fabs(w.means.scale * of_query) / (std::fabs(w.tau) + kTauEps);
+  }
+
   using Rows = reference::Array<double, 4>;
 
   static double biases(const reference::Problem<double>& p, std::int64_t b, std::int64_t h, std::int64_t i,

@@ -84,19 +84,22 @@ double loss(const reference::W2Problem<double>& w, const W2Case& c, const W2Inpu
 }
 
 // Gradients in float are off by rounding, of terms as large as the largest gradient of the tensor; and by the errors of
-// scores, which change weights, and with them gradients of scores, in proportion.
+// scores, which change weights, and with them gradients of scores, in proportion. In bf16, rows, weights and gradients
+// of scores are rounded too.
 class Differences {
  public:
   reference::W2Problem<double> problem;
 
-  Differences(const W2Case& c, const W2Inputs<float>& inputs)
+  Differences(const W2Case& c, const W2Inputs<float>& inputs, bool narrow)
       : problem(inputs.problem<double>()), c_(c), inputs_(inputs) {
     const Centred x(problem);
     for (std::int64_t b = 0; b < c.batch; b++)
       for (std::int64_t h = 0; h < c.heads; h++)
         for (std::int64_t i = 0; i < c.queries; i++)
-          for (std::int64_t j = 0; j < c.keys; j++) relative_ = std::max(relative_, x.score_error(problem, b, h, i, j));
-    relative_ += 0x1p-18;
+          for (std::int64_t j = 0; j < c.keys; j++)
+            relative_ = std::max(
+                relative_, x.score_error(problem, b, h, i, j) + (narrow ? x.rounding_error(problem, b, h, i, j) : 0.0));
+    relative_ += narrow ? 0x1p-7 : 0x1p-18;
   }
 
   double by(double& variable) {
@@ -137,13 +140,14 @@ class Differences {
   double relative_ = 0;
 };
 
-void check_case(const W2Case& c) {
-  const W2Inputs<float> inputs(c);
+void check_case(const W2Case& c, Precision precision = Precision::storage) {
+  W2Inputs<float> inputs(c);
+  inputs.means.options.precision = precision;
   W2Outputs<float> outputs(c);
   outputs.run(inputs);
   W2GradientMemory<float> given(c, inputs.options());
   given.run(c, inputs, outputs);
-  Differences d(c, inputs);
+  Differences d(c, inputs, precision == Precision::bf16);
   d.expect_equal("q_mu", d.problem.means.q, given.q_mu);
   d.expect_equal("q_log_sigma", d.problem.q_log_sigma, given.q_log_sigma);
   d.expect_equal("k_mu", d.problem.means.k, given.k_mu);
@@ -178,8 +182,17 @@ TEST(W2Gradient, EqualsCentralDifferences) {
     text << c << " tau " << c.tau;
     SCOPED_TRACE(text.str());
     check_case(c);
+    on_targets({"EMU_BF16"}, [&] { check_case(c, Precision::bf16); });
     if (HasFailure()) return;
   }
+}
+
+// In float and in bf16, on all targets that have it.
+void check_everywhere(const W2Case& c) {
+  on_every_target([&] { check_case(c); });
+  on_every_target_and_emulations([&] {
+    if (multiplies_bf16()) check_case(c, Precision::bf16);
+  });
 }
 
 TEST(W2Gradient, EveryOptionAtOnce) {
@@ -197,41 +210,48 @@ TEST(W2Gradient, EveryOptionAtOnce) {
   c.grad_lse = true;
   for (const double tau : {-2.0, 0.7, 40.0}) {
     c.tau = tau;
-    on_every_target([&] { check_case(c); });
+    check_everywhere(c);
   }
   c.scale = 0.4;
   c.softcap = 3;
-  on_every_target([&] { check_case(c); });
+  check_everywhere(c);
   c.sinks = true;
-  on_every_target([&] { check_case(c); });
+  check_everywhere(c);
+}
+
+void expect_same_bits_for_any_thread_count(const W2Case& c, Precision precision) {
+  W2Inputs<float> inputs(c);
+  inputs.means.options.precision = precision;
+  W2Outputs<float> outputs(c);
+  outputs.run(inputs);
+  set_num_threads(1);
+  W2GradientMemory<float> one(c, inputs.options());
+  one.run(c, inputs, outputs);
+  for (const int threads : {2, 5}) {
+    set_num_threads(threads);
+    W2GradientMemory<float> several(c, inputs.options());
+    several.run(c, inputs, outputs);
+    EXPECT_TRUE(one.same_bits(several)) << c << ", " << threads << " threads";
+  }
+  set_num_threads(0);
 }
 
 TEST(W2Gradient, SameBitsForAnyNumberOfThreads) {
   for (const std::uint32_t seed : seeds({.first = 1, .count = 40})) {
     SCOPED_TRACE(repeat_seed(seed));
     const W2Case c = random_w2_case(seed, 200'000);
-    const W2Inputs<float> inputs(c);
-    W2Outputs<float> outputs(c);
-    outputs.run(inputs);
-    set_num_threads(1);
-    W2GradientMemory<float> one(c, inputs.options());
-    one.run(c, inputs, outputs);
-    for (const int threads : {2, 5}) {
-      set_num_threads(threads);
-      W2GradientMemory<float> several(c, inputs.options());
-      several.run(c, inputs, outputs);
-      EXPECT_TRUE(one.same_bits(several)) << c << ", " << threads << " threads";
-    }
-    set_num_threads(0);
+    expect_same_bits_for_any_thread_count(c, Precision::float32);
+    on_targets({"EMU_BF16"}, [&] { expect_same_bits_for_any_thread_count(c, Precision::bf16); });
   }
 }
 
-// Arithmetic is float: gradients of 16-bit tensors are those of the same numbers in float, rounded.
+// In float arithmetic, gradients of 16-bit tensors are those of the same numbers in float, rounded.
 template <class T>
 void expect_rounded(std::uint32_t seed) {
   const W2Case c = random_w2_case(seed, 20'000);
   SCOPED_TRACE(testing::Message() << static_cast<const Case&>(c));
-  const W2Inputs<T> inputs(c);
+  W2Inputs<T> inputs(c);
+  inputs.means.options.precision = Precision::float32;
   W2Outputs<T> outputs(c);
   outputs.run(inputs);
   W2GradientMemory<T> narrow(c, inputs.options());

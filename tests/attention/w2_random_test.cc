@@ -1,8 +1,11 @@
 // w2_attention_forward against the double reference: random cases on every SIMD target.
 //
 // The rule is that of error_rule.h, twice the error of the plain float implementation plus 4 ulp of the largest number
-// in a row, and then what the expansion costs. With e_ij of w2_bound.h, weights p_j and e_i = sum_j p_j e_ij, to first
-// order the log-sum-exp is off by e_i, a weight by p_j (e_ij + e_i), and out by sum_j p_j e_ij |v_j| + e_i |out|.
+// in a row, and then what the expansion costs. With e_ij of w2_bound.h, weights p_j and e_i = log(sum_j p_j exp(e_ij)),
+// the log-sum-exp is off by at most e_i, and a weight by a factor of at most exp(e_ij + e_i). So out is off by
+// exp(e_i) sum_j p_j (exp(e_ij) - 1) |v_j| + (exp(e_i) - 1) |out|.
+//
+// Where products are those of bf16, e_ij has the rounding of rows, and weights are rounded by 2^-9 for their product.
 #include <cmath>
 
 #include "attention/error_rule.h"
@@ -23,7 +26,7 @@ struct Exact {
   Array<double, 4> mu_error, log_sigma_error, weight_error;
   Array<double, 3> lse_error;
 
-  explicit Exact(const reference::W2Problem<double>& w)
+  Exact(const reference::W2Problem<double>& w, bool narrow)
       : result(w2_forward(w)),
         mu_error(result.log_sigma.shape),
         log_sigma_error(result.log_sigma.shape),
@@ -32,31 +35,37 @@ struct Exact {
     const Centred x(w);
     for (std::int64_t b = 0; b < w.means.batch(); b++)
       for (std::int64_t h = 0; h < w.means.heads(); h++)
-        for (std::int64_t i = 0; i < w.means.queries(); i++) add_row(w, x, b, h, i);
+        for (std::int64_t i = 0; i < w.means.queries(); i++) add_row(w, x, narrow, b, h, i);
   }
 
  private:
-  void add_row(const reference::W2Problem<double>& w, const Centred& x, std::int64_t b, std::int64_t h,
+  void add_row(const reference::W2Problem<double>& w, const Centred& x, bool narrow, std::int64_t b, std::int64_t h,
                std::int64_t i) {
+    constexpr double kMost = 50;  // beyond it nothing is said
+    const double of_weight = narrow ? 0x1p-9 : 0.0;
     const reference::Problem<double>& p = w.means;
     const std::int64_t g = p.group(h);
     double& row_error = lse_error(b, h, i);
     std::vector<double> errors(static_cast<std::size_t>(p.keys()));
     for (std::int64_t j = 0; j < p.keys(); j++) {
-      errors[static_cast<std::size_t>(j)] = x.score_error(w, b, h, i, j);
-      row_error += result.mu.weights(b, h, i, j) * errors[static_cast<std::size_t>(j)];
+      double& error = errors[static_cast<std::size_t>(j)];
+      error = x.score_error(w, b, h, i, j) + (narrow ? x.rounding_error(w, b, h, i, j) : 0.0);
+      error = std::min(error, kMost);
+      row_error += result.mu.weights(b, h, i, j) * std::expm1(error);
     }
+    row_error = std::log1p(row_error);
     for (std::int64_t j = 0; j < p.keys(); j++) {
       const double weight = result.mu.weights(b, h, i, j), error = errors[static_cast<std::size_t>(j)];
-      weight_error(b, h, i, j) = weight * (error + row_error);
+      weight_error(b, h, i, j) = weight * std::expm1(error + row_error);
+      const double of_value = weight * (std::exp(row_error) * std::expm1(error) + of_weight);
       for (std::int64_t e = 0; e < p.value_width(); e++) {
-        mu_error(b, h, i, e) += weight * error * std::fabs(p.v(b, g, j, e));
-        log_sigma_error(b, h, i, e) += weight * error * std::fabs(w.v_log_sigma(b, g, j, e));
+        mu_error(b, h, i, e) += of_value * std::fabs(p.v(b, g, j, e));
+        log_sigma_error(b, h, i, e) += of_value * std::fabs(w.v_log_sigma(b, g, j, e));
       }
     }
     for (std::int64_t e = 0; e < p.value_width(); e++) {
-      mu_error(b, h, i, e) += row_error * std::fabs(result.mu.out(b, h, i, e));
-      log_sigma_error(b, h, i, e) += row_error * std::fabs(result.log_sigma(b, h, i, e));
+      mu_error(b, h, i, e) += std::expm1(row_error) * std::fabs(result.mu.out(b, h, i, e));
+      log_sigma_error(b, h, i, e) += std::expm1(row_error) * std::fabs(result.log_sigma(b, h, i, e));
     }
   }
 };
@@ -88,9 +97,11 @@ void expect_close(const char* name, const Guarded<T, Rank>& given, const Array<d
 template <class T>
 void check_case(const W2Case& c) {
   const W2Inputs<T> inputs(c);
-  const Exact exact(inputs.template problem<double>());
+  constexpr bool kMayBeNarrow = std::is_same_v<T, bf16>;
+  const Exact wide(inputs.template problem<double>(), false), narrow(inputs.template problem<double>(), kMayBeNarrow);
   const reference::W2Result<float> plain = w2_forward(inputs.template problem<float>());
-  on_every_target([&] {
+  on_every_target_and_emulations([&] {
+    const Exact& exact = multiplies_bf16() ? narrow : wide;
     W2Outputs<T> outputs(c);
     outputs.run(inputs);
     expect_close("out_mu", outputs.mu, exact.result.mu.out, plain.mu.out, exact.mu_error);

@@ -61,7 +61,7 @@ struct Queries {
 
   void forward(double scale) {
     w2_attention_forward(q(), k(), v(), kOne, {{out_mu.view(), out_log_sigma.view()}, lse.view(), softmax.view(), {}},
-                         {.scale = scale});
+                         options(scale));
   }
   // The loss is lse . grad_lse.
   void backward(double scale) {
@@ -73,10 +73,12 @@ struct Queries {
         {.q = {grad_mu.view(), grad_log_sigma.view()},
          .k = {grad_key_mu.view(), grad_key_log_sigma.view()},
          .v = {grad_value_mu.view(), grad_value_log_sigma.view()}},
-        {.scale = scale});
+        options(scale));
   }
 
  private:
+  // Sigma itself, not rounded to bf16.
+  static AttentionOptions options(double scale) { return {.scale = scale, .precision = Precision::float32}; }
   W2Streams<const T> q() const { return {mu.view(), log_sigma.view()}; }
   W2Streams<const T> k() const { return {key_mu.view(), key_log_sigma.view()}; }
   W2Streams<const T> v() const { return {value.view(), value.view()}; }

@@ -83,7 +83,8 @@ void check_w2_attention(const W2Streams<const float>& q, const W2Streams<const f
                         const AttentionOptions& options = {});
 
 // D and E are at most 256; with softcap, sinks, query_scale or key_bias D is at most 255. tau is finite, eps at least
-// 0, their sum above 0. T, the element type of all streams, is that of q: float, bf16 or f16.
+// 0, their sum above 0. Products are those of options.precision for D up to 253, of floats beyond. T, the element type
+// of all streams, is that of q: float, bf16 or f16.
 template <class U, Element T = std::remove_const_t<U>>
 void w2_attention_forward(const W2Streams<U>& q, const std::type_identity_t<W2Streams<const T>>& k,
                           const std::type_identity_t<W2Streams<const T>>& v, W2Temperature temperature,
