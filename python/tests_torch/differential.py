@@ -36,8 +36,7 @@ def _call(case: Case) -> dict[str, torch.Tensor]:
     for name in ("q_rotary", "k_rotary"):
         if f"{name}_cos" in x:
             options[name] = phasor.RotaryTable(x[f"{name}_cos"], x[f"{name}_sin"], options[name].pairing)
-    if not case.is_w2:
-        options["precision"] = "float"  # the rule is that of float; narrow.py judges bf16
+    options["precision"] = "float"  # the rule is that of float; narrow.py judges bf16
     asked = {"return_lse": True, "return_weights": case.with_weights}
     if case.is_w2:
         streams = [x[name] for name in ("q", "k", "v", "q_log_sigma", "k_log_sigma", "v_log_sigma")]

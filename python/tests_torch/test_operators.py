@@ -329,16 +329,21 @@ def test_slopes_and_offsets_far_apart():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_sigma_is_float(dtype):
-    """16-bit log variances give the scores that they give as float32; rounding sigma to bfloat16 moves weights by a
-    quarter."""
+    """16-bit log variances give the scores that they give as float32 where floats are multiplied; rounding sigma to bfloat16
+    moves weights by a quarter, all operations in bfloat16 by a half. Products of bfloat16 round sigma minus the mean
+    sigma, which moves them by a twentieth.
+    """
     means = [torch.randn(1, 2, n, 64) * 0.3 for n in (40, 70)]
     logs = [torch.randn(1, 2, n, 64) * 0.3 + 2 for n in (40, 70)]
     v = torch.randn(1, 2, 70, 16)
     six = [x.to(dtype) for x in (*means, v, *logs, v)]
     for count in (40, 3):  # by the kernel of many queries and by that of few
         streams = [x[:, :, :count] if i in (0, 3) else x for i, x in enumerate(six)]
-        narrow = phasor.torch.w2_attention(*streams, return_lse=True, return_weights=True)
-        wide = phasor.torch.w2_attention(*(x.float() for x in streams), return_lse=True, return_weights=True)
+        asked = {"return_lse": True, "return_weights": True}
+        narrow = phasor.torch.w2_attention(*streams, precision="float", **asked)
+        wide = phasor.torch.w2_attention(*(x.float() for x in streams), **asked)
         assert torch.equal(narrow[2], wide[2])
         assert torch.equal(narrow[3], wide[3])
         assert torch.equal(narrow[0], wide[0].to(dtype))
+        weights = phasor.torch.w2_attention(*streams, **asked)[3]
+        assert (weights / wide[3] - 1).abs().max() < 0.1
