@@ -81,7 +81,7 @@ TransformerConfig config_135M() {
           .num_key_value_heads = 3,
           .intermediate_size = 1536,
           .max_position_embeddings = 8192,
-          .rms_norm_eps = 1e-5,
+          .norm_eps = 1e-5,
           .encoding = RopeConfig{.head_dim = 64, .theta = 1e5}};
 }
 

@@ -9,7 +9,7 @@ int main() {
   constexpr std::int64_t kBatch = 2, kTokens = 64, kHidden = 512, kHeads = 8;
   phasor::InitialValues initial(42);  // equal seeds make equal models
   const phasor::W2Block block(
-      {.hidden_size = kHidden, .num_attention_heads = kHeads, .intermediate_size = 2048, .rms_norm_eps = 1e-6},
+      {.hidden_size = kHidden, .num_attention_heads = kHeads, .intermediate_size = 2048, .norm_eps = 1e-6},
       initial);
 
   Tensor<float, 3> mu({kBatch, kTokens, kHidden}), log_sigma(mu.shape()), out_mu(mu.shape()), out_log_sigma(mu.shape());

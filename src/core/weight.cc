@@ -25,24 +25,36 @@ void Weight::check_float() const {
 
 std::span<float> Weight::value() {
   check_float();
-  if (value_.size() != size()) value_ = Tensor<float, 1>({size()});
+  if (value_.size() != size()) {
+    value_ = Tensor<float, 1>({size()});
+    if (floats_) std::copy_n(floats_.get(), size(), value_.data());
+    floats_ = nullptr;
+  }
   return {value_.data(), static_cast<std::size_t>(size())};
 }
 
 std::span<const float> Weight::value() const {
   check_float();
+  if (floats_) return {floats_.get(), static_cast<std::size_t>(size())};
   PHASOR_CHECK(value_.size() == size(), "Weight", name_, ": has no values, expected those of a file");
   return {value_.data(), static_cast<std::size_t>(size())};
 }
 
+void Weight::keep_floats(std::shared_ptr<const float> values) {
+  floats_ = std::move(values);
+  bf16_ = nullptr;
+  value_ = Tensor<float, 1>();
+}
+
 void Weight::keep_bf16(std::shared_ptr<const bf16> values) {
   bf16_ = std::move(values);
+  floats_ = nullptr;
   value_ = Tensor<float, 1>();
   gradient_ = Tensor<float, 1>();
 }
 
 void Weight::round_to_bf16() {
-  const std::span<const float> floats = value();
+  const std::span<const float> floats = std::as_const(*this).value();
   const auto rounded = std::make_shared<Tensor<bf16, 1>>(Shape<1>{size()});
   convert(floats, std::span(rounded->data(), floats.size()));
   keep_bf16({rounded, rounded->data()});

@@ -50,6 +50,11 @@ class FieldWriter {
   void since(const char* key, const T& value, const T&) {
     (*this)(key, value);
   }
+  // A field that had another name in earlier versions.
+  template <class T>
+  void renamed(const char*, const char* key, const T& value) {
+    (*this)(key, value);
+  }
   OrderedJson take() { return std::move(object_); }
 
  private:
@@ -104,6 +109,11 @@ class FieldReader {
     if (object_.contains(key)) (*this)(key, value);
   }
 
+  template <class T>
+  void renamed(const char* before, const char* key, T& value) {
+    (*this)(object_.contains(before) && !object_.contains(key) ? before : key, value);
+  }
+
   // A value that is read by its caller, or a null pointer.
   const Json* find(const char* key) {
     known_.insert(key);
@@ -133,6 +143,8 @@ class FieldReader {
   [[noreturn]] void refuse_part(const std::string& path, const std::string& given, const std::string& expected) const {
     refuse(at(path), given, expected);
   }
+
+  bool asked_for(const std::string& key) const { return known_.contains(key); }
 
   // A key that no field asked for is a mistake in the file.
   void finish() const {

@@ -15,51 +15,62 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-void SwiGluForward(const float* gate, const float* up, float* act, size_t count) {
-  ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
-    hn::StoreU(hn::Mul(Silu(d, hn::LoadU(d, gate + i)).value, hn::LoadU(d, up + i)), d, act + i);
+// Calls use(function), where function(d, v) gives value and slope.
+template <class Use>
+HWY_INLINE void WithActivation(Activation f, const Use& use) {
+  switch (f) {
+    case Activation::silu:
+      return use([](auto d, auto v) HWY_ATTR { return Silu(d, v); });
+    case Activation::gelu:
+      return use([](auto d, auto v) HWY_ATTR { return GeluErf(d, v); });
+    case Activation::gelu_tanh:
+      return use([](auto d, auto v) HWY_ATTR { return GeluTanh(d, v); });
+    case Activation::relu:
+      return use([](auto d, auto v) HWY_ATTR { return Relu(d, v); });
+  }
+}
+
+void Activate(Activation f, const float* x, const float* up, float* act, size_t count) {
+  WithActivation(f, [=](auto function) HWY_ATTR {
+    if (up != nullptr)
+      ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
+        hn::StoreU(hn::Mul(function(d, hn::LoadU(d, x + i)).value, hn::LoadU(d, up + i)), d, act + i);
+      });
+    else
+      ForEachVector(count,
+                    [=](auto d, size_t i) HWY_ATTR { hn::StoreU(function(d, hn::LoadU(d, x + i)).value, d, act + i); });
   });
 }
 
-void SwiGluBackward(const detail::SwiGluGradient& arrays, size_t count) {
-  const detail::SwiGluGradient a = arrays;
+template <class Function>
+HWY_INLINE void BackwardAlone(const detail::ActivationGradient& a, size_t count, const Function& function) {
   ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
-    const auto silu = Silu(d, hn::LoadU(d, a.gate + i));
-    const auto up = hn::LoadU(d, a.up + i);
-    const auto grad = hn::LoadU(d, a.grad_act_to_act + i);
-    hn::StoreU(hn::Mul(hn::Mul(grad, up), silu.slope), d, a.grad_gate + i);
-    hn::StoreU(hn::Mul(grad, silu.value), d, a.grad_up + i);
-    hn::StoreU(hn::Mul(silu.value, up), d, a.grad_act_to_act + i);
-  });
-}
-
-template <class Gelu>
-HWY_INLINE void GeluForward(const float* x, float* act, size_t count, const Gelu& activate) {
-  ForEachVector(count,
-                [=](auto d, size_t i) HWY_ATTR { hn::StoreU(activate(d, hn::LoadU(d, x + i)).value, d, act + i); });
-}
-
-template <class Gelu>
-HWY_INLINE void GeluBackward(const detail::GeluGradient& arrays, size_t count, const Gelu& activate) {
-  const detail::GeluGradient a = arrays;
-  ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
-    const auto activated = activate(d, hn::LoadU(d, a.x + i));
+    const auto activated = function(d, hn::LoadU(d, a.x + i));
     hn::StoreU(hn::Mul(hn::LoadU(d, a.grad_act_to_act + i), activated.slope), d, a.grad_x + i);
     hn::StoreU(activated.value, d, a.grad_act_to_act + i);
   });
 }
 
-void GeluErfForward(const float* x, float* act, size_t count) {
-  GeluForward(x, act, count, [](auto d, auto v) HWY_ATTR { return GeluErf(d, v); });
+template <class Function>
+HWY_INLINE void BackwardGated(const detail::ActivationGradient& a, size_t count, const Function& function) {
+  ForEachVector(count, [=](auto d, size_t i) HWY_ATTR {
+    const auto activated = function(d, hn::LoadU(d, a.x + i));
+    const auto up = hn::LoadU(d, a.up + i);
+    const auto grad = hn::LoadU(d, a.grad_act_to_act + i);
+    hn::StoreU(hn::Mul(hn::Mul(grad, up), activated.slope), d, a.grad_x + i);
+    hn::StoreU(hn::Mul(grad, activated.value), d, a.grad_up + i);
+    hn::StoreU(hn::Mul(activated.value, up), d, a.grad_act_to_act + i);
+  });
 }
-void GeluTanhForward(const float* x, float* act, size_t count) {
-  GeluForward(x, act, count, [](auto d, auto v) HWY_ATTR { return GeluTanh(d, v); });
-}
-void GeluErfBackward(const detail::GeluGradient& arrays, size_t count) {
-  GeluBackward(arrays, count, [](auto d, auto v) HWY_ATTR { return GeluErf(d, v); });
-}
-void GeluTanhBackward(const detail::GeluGradient& arrays, size_t count) {
-  GeluBackward(arrays, count, [](auto d, auto v) HWY_ATTR { return GeluTanh(d, v); });
+
+void ActivateBackward(Activation f, const detail::ActivationGradient& arrays, size_t count) {
+  const detail::ActivationGradient a = arrays;
+  WithActivation(f, [=](auto function) HWY_ATTR {
+    if (a.up != nullptr)
+      BackwardGated(a, count, function);
+    else
+      BackwardAlone(a, count, function);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -72,34 +83,22 @@ HWY_AFTER_NAMESPACE();
 
 namespace phasor::detail {
 
-HWY_EXPORT(SwiGluForward);
-HWY_EXPORT(SwiGluBackward);
-HWY_EXPORT(GeluErfForward);
-HWY_EXPORT(GeluTanhForward);
-HWY_EXPORT(GeluErfBackward);
-HWY_EXPORT(GeluTanhBackward);
+HWY_EXPORT(Activate);
+HWY_EXPORT(ActivateBackward);
 
-void swiglu(const float* gate, const float* up, float* act, std::int64_t count) {
-  const auto kernel = PHASOR_DISPATCH(SwiGluForward);
-  for_each_part(count, [&](std::int64_t i, std::size_t part) { kernel(gate + i, up + i, act + i, part); });
+void activate(Activation f, const float* x, const float* up, float* act, std::int64_t count) {
+  const auto kernel = PHASOR_DISPATCH(Activate);
+  for_each_part(count,
+                [&](std::int64_t i, std::size_t part) { kernel(f, x + i, up ? up + i : nullptr, act + i, part); });
 }
 
-void swiglu_backward(const SwiGluGradient& a, std::int64_t count) {
-  const auto kernel = PHASOR_DISPATCH(SwiGluBackward);
+void activate_backward(Activation f, const ActivationGradient& a, std::int64_t count) {
+  const auto kernel = PHASOR_DISPATCH(ActivateBackward);
   for_each_part(count, [&](std::int64_t i, std::size_t part) {
-    kernel({a.gate + i, a.up + i, a.grad_act_to_act + i, a.grad_gate + i, a.grad_up + i}, part);
-  });
-}
-
-void gelu(Gelu form, const float* x, float* act, std::int64_t count) {
-  const auto kernel = form == Gelu::erf ? PHASOR_DISPATCH(GeluErfForward) : PHASOR_DISPATCH(GeluTanhForward);
-  for_each_part(count, [&](std::int64_t i, std::size_t part) { kernel(x + i, act + i, part); });
-}
-
-void gelu_backward(Gelu form, const GeluGradient& a, std::int64_t count) {
-  const auto kernel = form == Gelu::erf ? PHASOR_DISPATCH(GeluErfBackward) : PHASOR_DISPATCH(GeluTanhBackward);
-  for_each_part(count, [&](std::int64_t i, std::size_t part) {
-    kernel({a.x + i, a.grad_act_to_act + i, a.grad_x + i}, part);
+    kernel(
+        f,
+        {a.x + i, a.up ? a.up + i : nullptr, a.grad_act_to_act + i, a.grad_x + i, a.grad_up ? a.grad_up + i : nullptr},
+        part);
   });
 }
 

@@ -8,26 +8,16 @@
 
 namespace phasor::detail {
 
-// act = silu(gate) * up, where silu(g) = g / (1 + e^-g). act may be gate or up itself.
-void swiglu(const float* gate, const float* up, float* act, std::int64_t count);
+// act = f(x), or f(x) * up where there is an `up`. act may be x or up itself.
+void activate(Activation f, const float* x, const float* up, float* act, std::int64_t count);
 
-// The gradients of gate and up from that of act. act is recomputed and overwrites its gradient, because the gradient of
+// The gradients of x and up from that of act. act is recomputed and overwrites its gradient, because the gradient of
 // the next matrix needs it.
-struct SwiGluGradient {
-  const float *gate = nullptr, *up = nullptr;
+struct ActivationGradient {
+  const float *x = nullptr, *up = nullptr;  // up and grad_up are null where there is no `up`
   float* grad_act_to_act = nullptr;
-  float *grad_gate = nullptr, *grad_up = nullptr;
+  float *grad_x = nullptr, *grad_up = nullptr;
 };
-void swiglu_backward(const SwiGluGradient& arrays, std::int64_t count);
-
-// act = gelu(x). act may be x itself.
-void gelu(Gelu form, const float* x, float* act, std::int64_t count);
-
-struct GeluGradient {
-  const float* x = nullptr;
-  float* grad_act_to_act = nullptr;
-  float* grad_x = nullptr;
-};
-void gelu_backward(Gelu form, const GeluGradient& arrays, std::int64_t count);
+void activate_backward(Activation f, const ActivationGradient& arrays, std::int64_t count);
 
 }  // namespace phasor::detail

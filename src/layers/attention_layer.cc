@@ -44,11 +44,11 @@ AttentionLayer::AttentionLayer(const AttentionLayerConfig& config, InitialValues
     : config_(config),
       heads_(AttentionHeads{config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim}
                  .checked(kLayer)),
-      projections_(kLayer, heads_, config.attention_bias, initial) {
+      projections_(kLayer, heads_, config.attention_bias, config.output_bias.value_or(config.attention_bias), initial) {
   PHASOR_CHECK(config.dropout >= 0 && config.dropout < 1, kLayer, "dropout: ", config.dropout,
                ", expected from 0 to less than 1");
   if (!config.qk_norm) return;
-  const auto eps = static_cast<float>(config.rms_norm_eps);
+  const auto eps = static_cast<float>(config.norm_eps);
   q_norm_.emplace(heads_.head_dim, eps);
   k_norm_.emplace(heads_.head_dim, eps);
 }
@@ -85,8 +85,8 @@ void AttentionLayer::forward(const AttentionInputs& inputs, const PlanInput& pla
   const Shape<3>&query = inputs.query.shape, &key = inputs.keys().shape;
   Activations to = saved ? Activations(heads_, config_.qk_norm, query, key, *saved)
                          : Activations(heads_, config_.qk_norm, query, key, workspace);
-  const AttentionOptions all =
-      detail::call_options({.layer = kLayer, .dropout = saved ? config_.dropout : 0.0}, options, *plan);
+  const AttentionOptions all = detail::call_options(
+      {.layer = kLayer, .scale = config_.scale, .dropout = saved ? config_.dropout : 0.0}, options, *plan);
   project(inputs, to, saved);
   AttentionOutput<float> output{.out = by_heads(to.heads), .weights = weights};
   if (saved) output.softmax = shaped(saved->softmax, {query[0], heads_.heads, query[1], 2});
@@ -145,7 +145,7 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
   Activations to(heads_, config_.qk_norm, x.shape, x.shape, workspace);
   project({.query = x}, to, nullptr);
   const detail::CacheRotation rotation = detail::cache_rotation(kLayer, cache.keys(), *plan);
-  AttentionOptions all = detail::call_options({.layer = kLayer}, options, *plan);
+  AttentionOptions all = detail::call_options({.layer = kLayer, .scale = config_.scale}, options, *plan);
   all.causal = true;
   all.k_rotary = rotation.of_all_keys;
   const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);
@@ -154,6 +154,35 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
     detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, cache.mu, {.out = by_heads(to.heads)}, all); });
   });
   projections_.forward_out(to.heads, y);
+}
+
+KvCache AttentionLayer::read_states(TensorView<const float, 3> states, std::span<const std::int64_t> lengths,
+                                    CacheStorage storage, Workspace& workspace) const {
+  const std::int64_t batch = states.shape[0], length = states.shape[1];
+  PHASOR_CHECK(states.shape[2] == heads_.channels, kLayer, "states: ", shape_text(states.shape), ", expected [B, S, ",
+               heads_.channels, "]");
+  const Workspace::Scope scope(workspace);
+  const Shape<4> keys{batch, length, heads_.key_heads, heads_.head_dim};
+  const TensorView<float, 4> k = workspace.take(keys), v = workspace.take(keys);
+  projections_.forward_keys(states, k, v);
+  KvCache cache =
+      make_kv_cache({.batch = batch, .capacity = length, .storage = storage}, heads_.key_heads, heads_.head_dim);
+  cache.append(TensorView<const float, 4>(by_heads(k)), TensorView<const float, 4>(by_heads(v)), {}, lengths);
+  return cache;
+}
+
+void AttentionLayer::attend_states(TensorView<const float, 3> x, const KvCache& states, TensorView<float, 3> y,
+                                   Workspace& workspace) const {
+  check_inputs({.query = x}, y.shape);
+  const Workspace::Scope scope(workspace);
+  const Shape<4> shape{x.shape[0], x.shape[1], heads_.heads, heads_.head_dim};
+  const TensorView<float, 4> q = workspace.take(shape), heads = workspace.take(shape);
+  projections_.forward_queries(x, q);
+  detail::in_layer(kLayer, [&] {
+    attention_forward(TensorView<const float, 4>(by_heads(q)), states, {.out = by_heads(heads)},
+                      {.scale = config_.scale});
+  });
+  projections_.forward_out(heads, y);
 }
 
 }  // namespace phasor

@@ -25,13 +25,13 @@ AttentionHeads AttentionHeads::checked(const char* layer) const {
   return h;
 }
 
-AttentionProjections::AttentionProjections(const char* layer, const AttentionHeads& h, bool bias,
+AttentionProjections::AttentionProjections(const char* layer, const AttentionHeads& h, bool bias, bool output_bias,
                                            InitialValues& initial)
     : layer_(layer),
       q_(h.channels, h.heads * h.head_dim, bias, initial),
       k_(h.channels, h.key_heads * h.head_dim, bias, initial),
       v_(h.channels, h.key_heads * h.head_dim, bias, initial),
-      o_(h.heads * h.head_dim, h.channels, bias, initial) {}
+      o_(h.heads * h.head_dim, h.channels, output_bias, initial) {}
 
 void AttentionProjections::list_weights(std::string_view prefix, std::string_view suffix, NamedWeights& weights) {
   const auto path = [&](const char* name) { return weight_path(prefix, name + std::string(suffix)); };
@@ -45,6 +45,16 @@ void AttentionProjections::forward(const AttentionInputs& inputs, const Projecte
   Linear::forward_together({{q_, as_rows(layer_, "query", inputs.query), as_rows(heads.q)},
                             {k_, as_rows(layer_, "key", inputs.keys()), as_rows(heads.k)},
                             {v_, as_rows(layer_, "value", inputs.values()), as_rows(heads.v)}});
+}
+
+void AttentionProjections::forward_queries(TensorView<const float, 3> x, TensorView<float, 4> q) const {
+  q_.forward(as_rows(layer_, "query", x), as_rows(q));
+}
+
+void AttentionProjections::forward_keys(TensorView<const float, 3> x, TensorView<float, 4> k,
+                                        TensorView<float, 4> v) const {
+  Linear::forward_together(
+      {{k_, as_rows(layer_, "key", x), as_rows(k)}, {v_, as_rows(layer_, "value", x), as_rows(v)}});
 }
 
 void AttentionProjections::forward_out(TensorView<const float, 4> heads, TensorView<float, 3> y) const {

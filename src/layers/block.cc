@@ -1,5 +1,6 @@
 #include "phasor/layers/block.h"
 
+#include <algorithm>
 #include <string>
 
 #include "as_rows.h"
@@ -29,6 +30,12 @@ void add(const ConstStreams& from, const Streams& to) {
   if (to.gaussian()) detail::add_rows(rows("x", from.log_sigma), rows("y", to.log_sigma));
 }
 
+// to = from, each stream.
+void copy(const ConstStreams& from, const Streams& to) {
+  std::copy_n(from.mu.data, from.mu.size(), to.mu.data);
+  if (to.gaussian()) std::copy_n(from.log_sigma.data, from.log_sigma.size(), to.log_sigma.data);
+}
+
 template <class Tensors>
 Streams shaped_streams(Tensors& tensors, const Shape<3>& shape, bool gaussian) {
   return {shaped(tensors.mu, shape), gaussian ? shaped(tensors.log_sigma, shape) : TensorView<float, 3>()};
@@ -38,24 +45,50 @@ Streams take_streams(Workspace& workspace, const Shape<3>& shape, bool gaussian)
   return {workspace.take(shape), gaussian ? workspace.take(shape) : TensorView<float, 3>()};
 }
 
-BlockConfig checked(const char* block, const BlockConfig& config) {
+BlockConfig checked(const char* block, const BlockConfig& config, bool gaussian) {
   PHASOR_CHECK(config.hidden_size >= 1, block, "hidden_size: ", config.hidden_size, ", expected 1 or more");
   PHASOR_CHECK(config.intermediate_size >= 1, block, "intermediate_size: ", config.intermediate_size,
                ", expected 1 or more");
+  PHASOR_CHECK(
+      !config.parallel_residual ||
+          (config.norm_place == NormPlace::before && config.attention_norm && !config.cross_attention),
+      block,
+      "parallel_residual: true with other norms than before each sublayer, or with cross_attention, expected false");
+  const bool plain = !config.qk_norm && !config.attention_bias && !config.attention_scale && !config.cross_attention &&
+                     config.gated && !config.mlp_bias && config.hidden_act == Activation::silu;
+  PHASOR_CHECK(
+      !gaussian || plain, block,
+      "config: biases, qk_norm, attention_scale, cross_attention or another feed-forward layer given, expected "
+      "none of them");
   return config;
 }
 
-// The layers of the standard block, which know one stream, called as those of W2 are.
+// The layers of the standard block, which know one stream, made and called as those of W2 are.
 AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, const AttentionLayer*) {
-  return AttentionLayer({c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.attention_bias,
-                         c.qk_norm, c.rms_norm_eps, c.attention_dropout},
+  return AttentionLayer({.hidden_size = c.hidden_size,
+                         .num_attention_heads = c.num_attention_heads,
+                         .num_key_value_heads = c.num_key_value_heads,
+                         .head_dim = c.head_dim,
+                         .attention_bias = c.attention_bias,
+                         .output_bias = c.attention_output_bias,
+                         .qk_norm = c.qk_norm,
+                         .norm_eps = c.norm_eps,
+                         .scale = c.attention_scale,
+                         .dropout = c.attention_dropout},
                         initial);
 }
 
 W2AttentionLayer make_attention(const BlockConfig& c, InitialValues& initial, const W2AttentionLayer*) {
-  PHASOR_CHECK(!c.qk_norm && !c.attention_bias, "W2Block", "config: qk_norm or attention_bias given, expected neither");
   return W2AttentionLayer(
       {c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.attention_dropout}, initial);
+}
+
+FeedForward make_ffn(const BlockConfig& c, InitialValues& initial, const FeedForward*) {
+  return FeedForward({c.hidden_size, c.intermediate_size, c.hidden_act, c.gated, c.mlp_bias}, initial);
+}
+
+W2FeedForward make_ffn(const BlockConfig& c, InitialValues& initial, const W2FeedForward*) {
+  return W2FeedForward(c.hidden_size, c.intermediate_size, initial);
 }
 
 void attend(const AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
@@ -89,7 +122,8 @@ void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const 
   layer.decode(x, plan, options, cache, y, workspace);
 }
 
-void feed(const SwiGlu& layer, const ConstStreams& x, const Streams& y, SwiGlu::Saved* saved, Workspace& workspace) {
+void feed(const FeedForward& layer, const ConstStreams& x, const Streams& y, FeedForward::Saved* saved,
+          Workspace& workspace) {
   layer.forward(rows("x", x.mu), rows("y", y.mu), saved, workspace);
 }
 
@@ -98,8 +132,8 @@ void feed(const W2FeedForward& layer, const ConstStreams& x, const Streams& y, W
   layer.forward(x, y, saved, workspace);
 }
 
-void feed_backward(SwiGlu& layer, const SwiGlu::Saved& saved, const ConstStreams& grad_y, const Streams& grad_x,
-                   Workspace& workspace) {
+void feed_backward(FeedForward& layer, const FeedForward::Saved& saved, const ConstStreams& grad_y,
+                   const Streams& grad_x, Workspace& workspace) {
   layer.backward(saved, rows("grad_y", grad_y.mu), rows("grad_x", grad_x.mu), workspace);
 }
 
@@ -108,10 +142,36 @@ void feed_backward(W2FeedForward& layer, const W2FeedForward::Saved& saved, cons
   layer.backward(saved, grad_y, grad_x, workspace);
 }
 
+// Attention to an encoder's states, for one stream.
+KvCache read_states_of(const AttentionLayer& layer, TensorView<const float, 3> states,
+                       std::span<const std::int64_t> lengths, CacheStorage storage, Workspace& workspace) {
+  return layer.read_states(states, lengths, storage, workspace);
+}
+
+void attend_states_of(const AttentionLayer& layer, const ConstStreams& x, const LayerCache& cache, const Streams& y,
+                      Workspace& workspace) {
+  PHASOR_CHECK(cache.states.has_value(), kLayer, "cache: without an encoder's states, expected them");
+  layer.attend_states(x.mu, *cache.states, y.mu, workspace);
+}
+
+[[noreturn]] KvCache read_states_of(const W2AttentionLayer&, TensorView<const float, 3>, std::span<const std::int64_t>,
+                                    CacheStorage, Workspace&) {
+  fail(kLayer, "cross_attention: with W2 scores, expected dot products");
+}
+
+[[noreturn]] void attend_states_of(const W2AttentionLayer&, const ConstStreams&, const LayerCache&, const Streams&,
+                                   Workspace&) {
+  fail(kLayer, "cross_attention: with W2 scores, expected dot products");
+}
+
+NormConfig norm_config(const BlockConfig& config) {
+  return {.kind = config.norm, .eps = static_cast<float>(config.norm_eps), .bias = config.norm_bias};
+}
+
 }  // namespace
 
-StreamsNorm::StreamsNorm(std::int64_t channels, float eps, bool gaussian) : mu_(channels, eps) {
-  if (gaussian) log_sigma_.emplace(channels, eps);
+StreamsNorm::StreamsNorm(std::int64_t channels, const NormConfig& config, bool gaussian) : mu_(channels, config) {
+  if (gaussian) log_sigma_.emplace(channels, config);
 }
 
 void StreamsNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
@@ -133,84 +193,193 @@ void StreamsNorm::backward(const Saved& saved, const ConstStreams& grad_y, const
                          into);
 }
 
-template <class Attention, class FeedForward>
-PreNormBlock<Attention, FeedForward>::PreNormBlock(const BlockConfig& config, InitialValues& initial)
-    : config_(checked(kName, config)),
-      attention_norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps), kGaussian),
-      ffn_norm_(config.hidden_size, static_cast<float>(config.rms_norm_eps), kGaussian),
-      attention_(make_attention(config, initial, static_cast<const Attention*>(nullptr))),
-      ffn_(config.hidden_size, config.intermediate_size, initial) {}
-
-template <class Attention, class FeedForward>
-void PreNormBlock<Attention, FeedForward>::list_weights(std::string_view prefix, NamedWeights& weights) {
-  attention_norm_.list_weights(weight_path(prefix, "attention_norm"), weights);
-  attention_.list_weights(weight_path(prefix, "attention"), weights);
-  ffn_norm_.list_weights(weight_path(prefix, "ffn_norm"), weights);
-  ffn_.list_weights(weight_path(prefix, "ffn"), weights);
+Sublayer::Sublayer(const BlockConfig& config, bool has_norm, bool gaussian) : gaussian_(gaussian) {
+  const NormConfig norm = norm_config(config);
+  const bool before = config.norm_place != NormPlace::after;
+  if (has_norm && before) before_.emplace(config.hidden_size, norm, gaussian);
+  if (has_norm && !before) after_.emplace(config.hidden_size, norm, gaussian);
+  if (config.norm_place == NormPlace::around) inside_.emplace(config.hidden_size, norm, gaussian);
 }
 
-// attend(normed x, result, attention's Saved) is what forward and decode do differently.
+void Sublayer::list_weights(std::string_view name, NamedWeights& weights) {
+  const std::string path = std::string(name) + "_norm";
+  if (before_) before_->list_weights(path, weights);
+  if (after_) after_->list_weights(path, weights);
+}
+
+void Sublayer::list_out_weights(std::string_view name, NamedWeights& weights) {
+  if (inside_) inside_->list_weights(std::string(name) + "_out_norm", weights);
+}
+
+template <class F>
+void Sublayer::forward(const ConstStreams& in, const ConstStreams& base, const Streams& out, Saved* saved,
+                       Workspace& workspace, const F& f) const {
+  const Shape<3>& shape = in.mu.shape;
+  const Workspace::Scope scope(workspace);
+  const auto place = [&](SavedStreams Saved::*tensors) {
+    return saved ? shaped_streams(saved->*tensors, shape, gaussian_) : take_streams(workspace, shape, gaussian_);
+  };
+  ConstStreams normed = in;
+  if (before_) {
+    const Streams to = place(&Saved::normed);
+    before_->forward(in, to, saved ? &saved->before : nullptr);
+    normed = to;
+  }
+  const Streams sum = after_ ? place(&Saved::sum) : out;
+  if (inside_) {
+    const Streams result = place(&Saved::result);
+    f(normed, result);
+    inside_->forward(result, sum, saved ? &saved->inside : nullptr);
+  } else {
+    f(normed, sum);
+  }
+  add(base, sum);
+  if (after_) after_->forward(sum, out, saved ? &saved->after : nullptr);
+}
+
+template <class F>
+void Sublayer::backward(const Saved& saved, const ConstStreams& grad_out, const Streams& grad, Into into,
+                        Workspace& workspace, const F& f) {
+  const Shape<3>& shape = grad_out.mu.shape;
+  const Workspace::Scope scope(workspace);
+  ConstStreams grad_sum = grad_out;
+  if (after_) {
+    const Streams to = take_streams(workspace, shape, gaussian_);
+    after_->backward(saved.after, grad_out, to, workspace);
+    grad_sum = to;
+  }
+  ConstStreams grad_result = grad_sum;
+  if (inside_) {
+    const Streams to = take_streams(workspace, shape, gaussian_);
+    inside_->backward(saved.inside, grad_sum, to, workspace);
+    grad_result = to;
+  }
+  const Streams grad_normed = take_streams(workspace, shape, gaussian_);
+  f(grad_result, grad_normed);
+  const bool has_base = into == Into::add || grad_sum.mu.data == grad.mu.data;
+  if (before_) {
+    before_->backward(saved.before, grad_normed, grad, workspace, has_base ? Into::add : Into::write);
+    if (!has_base) add(grad_sum, grad);
+  } else if (has_base) {
+    add(grad_normed, grad);
+  } else {
+    copy(grad_normed, grad);
+    add(grad_sum, grad);
+  }
+}
+
 template <class Attention, class FeedForward>
-template <class Attend>
-void PreNormBlock<Attention, FeedForward>::run(const ConstStreams& x, const Streams& y, Saved* saved,
-                                               Workspace& workspace, const Attend& attend) const {
+TransformerBlock<Attention, FeedForward>::TransformerBlock(const BlockConfig& config, InitialValues& initial)
+    : config_(checked(kName, config, kGaussian)),
+      around_attention_(config, config.attention_norm, kGaussian),
+      around_ffn_(config, true, kGaussian),
+      attention_(make_attention(config, initial, static_cast<const Attention*>(nullptr))),
+      ffn_(make_ffn(config, initial, static_cast<const FeedForward*>(nullptr))) {
+  if (!config.cross_attention) return;
+  around_cross_attention_.emplace(config, true, kGaussian);
+  cross_attention_.emplace(make_attention(config, initial, static_cast<const Attention*>(nullptr)));
+}
+
+template <class Attention, class FeedForward>
+void TransformerBlock<Attention, FeedForward>::list_weights(std::string_view prefix, NamedWeights& weights) {
+  const auto path = [&](const char* name) { return weight_path(prefix, name); };
+  around_attention_.list_weights(path("attention"), weights);
+  attention_.list_weights(path("attention"), weights);
+  if (cross_attention_) {
+    around_cross_attention_->list_weights(path("cross_attention"), weights);
+    cross_attention_->list_weights(path("cross_attention"), weights);
+  }
+  around_ffn_.list_weights(path("ffn"), weights);
+  ffn_.list_weights(path("ffn"), weights);
+  around_attention_.list_out_weights(path("attention"), weights);
+  around_ffn_.list_out_weights(path("ffn"), weights);
+}
+
+template <class Attention, class FeedForward>
+void TransformerBlock<Attention, FeedForward>::check_shapes(const ConstStreams& x, const Streams& y) const {
   const Shape<3>& shape = x.mu.shape;
   PHASOR_CHECK(shape[2] == config_.hidden_size, kName, "x: ", shape_text(shape), ", expected [B, T, ",
                config_.hidden_size, "]");
   check_streams(kName, "x", x, shape, kGaussian);
   check_streams(kName, "y", y, shape, kGaussian);
+}
+
+template <class Attention, class FeedForward>
+void TransformerBlock<Attention, FeedForward>::forward(const ConstStreams& x, const PlanInput& plan,
+                                                       const AttentionOptions& options, const Streams& y, Saved* saved,
+                                                       Workspace& workspace, TensorView<float, 4> weights) const {
+  check_shapes(x, y);
+  PHASOR_CHECK(!cross_attention_, kName, "forward: of a block with cross-attention, expected decode");
+  const Shape<3>& shape = x.mu.shape;
   const Workspace::Scope scope(workspace);
-  const auto place = [&](StreamTensors Saved::*tensors) {
-    return saved ? shaped_streams(saved->*tensors, shape, kGaussian) : take_streams(workspace, shape, kGaussian);
-  };
-  const Streams normed = place(&Saved::normed), middle = place(&Saved::middle);
-  const Streams normed_middle = place(&Saved::normed_middle);
-  attention_norm_.forward(x, normed, saved ? &saved->attention_norm : nullptr);
-  attend(normed, middle, saved ? &saved->attention : nullptr);
-  add(x, middle);
-  ffn_norm_.forward(middle, normed_middle, saved ? &saved->ffn_norm : nullptr);
-  feed(ffn_, normed_middle, y, saved ? &saved->ffn : nullptr, workspace);
-  add(middle, y);
+  const Streams middle =
+      saved ? shaped_streams(saved->middle, shape, kGaussian) : take_streams(workspace, shape, kGaussian);
+  around_attention_.forward(x, x, middle, saved ? &saved->around_attention : nullptr, workspace,
+                            [&](const ConstStreams& in, const Streams& out) {
+                              attend(attention_, in, plan, options, out, saved ? &saved->attention : nullptr, workspace,
+                                     weights);
+                            });
+  around_ffn_.forward(config_.parallel_residual ? x : ConstStreams(middle), middle, y,
+                      saved ? &saved->around_ffn : nullptr, workspace, [&](const ConstStreams& in, const Streams& out) {
+                        feed(ffn_, in, out, saved ? &saved->ffn : nullptr, workspace);
+                      });
 }
 
 template <class Attention, class FeedForward>
-void PreNormBlock<Attention, FeedForward>::forward(const ConstStreams& x, const PlanInput& plan,
-                                                   const AttentionOptions& options, const Streams& y, Saved* saved,
-                                                   Workspace& workspace, TensorView<float, 4> weights) const {
-  run(x, y, saved, workspace, [&](const Streams& normed, const Streams& middle, typename Attention::Saved* to) {
-    attend(attention_, normed, plan, options, middle, to, workspace, weights);
+void TransformerBlock<Attention, FeedForward>::decode(const ConstStreams& x, const PlanInput& plan,
+                                                      const AttentionOptions& options, LayerCache& cache,
+                                                      const Streams& y, Workspace& workspace) const {
+  check_shapes(x, y);
+  const Shape<3>& shape = x.mu.shape;
+  const Workspace::Scope scope(workspace);
+  Streams middle = take_streams(workspace, shape, kGaussian);
+  around_attention_.forward(x, x, middle, nullptr, workspace, [&](const ConstStreams& in, const Streams& out) {
+    decode_streams(attention_, in, plan, options, cache, out, workspace);
   });
+  if (cross_attention_) {
+    const Streams next = take_streams(workspace, shape, kGaussian);
+    around_cross_attention_->forward(middle, middle, next, nullptr, workspace,
+                                     [&](const ConstStreams& in, const Streams& out) {
+                                       attend_states_of(*cross_attention_, in, cache, out, workspace);
+                                     });
+    middle = next;
+  }
+  around_ffn_.forward(config_.parallel_residual ? x : ConstStreams(middle), middle, y, nullptr, workspace,
+                      [&](const ConstStreams& in, const Streams& out) { feed(ffn_, in, out, nullptr, workspace); });
 }
 
 template <class Attention, class FeedForward>
-void PreNormBlock<Attention, FeedForward>::decode(const ConstStreams& x, const PlanInput& plan,
-                                                  const AttentionOptions& options, LayerCache& cache, const Streams& y,
-                                                  Workspace& workspace) const {
-  run(x, y, nullptr, workspace, [&](const Streams& normed, const Streams& middle, typename Attention::Saved*) {
-    decode_streams(attention_, normed, plan, options, cache, middle, workspace);
-  });
+void TransformerBlock<Attention, FeedForward>::read_states(TensorView<const float, 3> states,
+                                                           std::span<const std::int64_t> lengths, CacheStorage storage,
+                                                           LayerCache& cache, Workspace& workspace) const {
+  PHASOR_CHECK(cross_attention_.has_value(), kName,
+               "states: for a block without cross-attention, expected one with it");
+  cache.states.emplace(read_states_of(*cross_attention_, states, lengths, storage, workspace));
 }
 
-// With g the gradient of y, that of h is g + norm'(ffn'(g)), and that of x is the same with attention: both are made in
-// grad_x.
+// The gradient of the middle is made in grad_x, and that of x from it in place.
 template <class Attention, class FeedForward>
-void PreNormBlock<Attention, FeedForward>::backward(const Saved& saved, const ConstStreams& grad_y,
-                                                    const Streams& grad_x, PlanGradient* grad_plan,
-                                                    Workspace& workspace) {
+void TransformerBlock<Attention, FeedForward>::backward(const Saved& saved, const ConstStreams& grad_y,
+                                                        const Streams& grad_x, PlanGradient* grad_plan,
+                                                        Workspace& workspace) {
   PHASOR_CHECK(saved.attention.plan.has_value(), kName, "saved: empty, expected what a forward pass saved");
   const Shape<3>& shape = saved.middle.mu.shape();
   check_streams(kName, "grad_y", grad_y, shape, kGaussian);
   check_streams(kName, "grad_x", grad_x, shape, kGaussian);
-  const Workspace::Scope scope(workspace);
-  const Streams inner = take_streams(workspace, shape, kGaussian);
-  feed_backward(ffn_, saved.ffn, grad_y, inner, workspace);
-  ffn_norm_.backward(saved.ffn_norm, inner, grad_x, workspace);
-  add(grad_y, grad_x);
-  attend_backward(attention_, saved.attention, grad_x, inner, grad_plan, workspace);
-  attention_norm_.backward(saved.attention_norm, inner, grad_x, workspace, Into::add);
+  around_ffn_.backward(saved.around_ffn, grad_y, grad_x, Into::write, workspace,
+                       [&](const ConstStreams& of_out, const Streams& of_in) {
+                         feed_backward(ffn_, saved.ffn, of_out, of_in, workspace);
+                       });
+  const auto attend_gradient = [&](const ConstStreams& of_out, const Streams& of_in) {
+    attend_backward(attention_, saved.attention, of_out, of_in, grad_plan, workspace);
+  };
+  if (config_.parallel_residual)
+    around_attention_.backward(saved.around_attention, grad_y, grad_x, Into::add, workspace, attend_gradient);
+  else
+    around_attention_.backward(saved.around_attention, grad_x, grad_x, Into::write, workspace, attend_gradient);
 }
 
-template class PreNormBlock<AttentionLayer, SwiGlu>;
-template class PreNormBlock<W2AttentionLayer, W2FeedForward>;
+template class TransformerBlock<AttentionLayer, FeedForward>;
+template class TransformerBlock<W2AttentionLayer, W2FeedForward>;
 
 }  // namespace phasor

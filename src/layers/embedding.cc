@@ -1,7 +1,10 @@
 #include "phasor/layers/embedding.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <span>
+#include <vector>
 
 #include "elementwise.h"
 #include "phasor/core/parallel.h"
@@ -16,22 +19,31 @@ void copy_row(std::span<const float> from, std::span<float> to) { std::ranges::c
 void copy_row(std::span<const bf16> from, std::span<float> to) { convert(from, to); }
 
 template <class T>
-void copy_rows(const TensorView<const T, 2>& table, TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y) {
+void copy_rows(const TensorView<const T, 2>& table, float scale, TensorView<const std::int32_t, 2> tokens,
+               TensorView<float, 3> y, Into into) {
   const std::int64_t length = tokens.shape[1], width = table.shape[1];
   const auto count_of_row = static_cast<std::size_t>(width);
+  const auto add = detail::row_adder();
   detail::for_each_rows(tokens.size(), width, [&](std::int64_t first, std::int64_t count) {
+    std::vector<float> apart(into == Into::add ? count_of_row : 0);
     for (std::int64_t n = first; n < first + count; n++) {
       const std::int64_t b = n / length, t = n % length;
-      copy_row(std::span(table[tokens(b, t)].data, count_of_row), std::span(&y(b, t, 0), count_of_row));
+      const std::span<float> row(&y(b, t, 0), count_of_row);
+      const std::span<float> read = into == Into::add ? std::span(apart) : row;
+      copy_row(std::span(table[tokens(b, t)].data, count_of_row), read);
+      if (scale != 1.0f) std::ranges::transform(read, read.begin(), [&](float value) { return scale * value; });
+      if (into == Into::add) add(apart.data(), row.data(), width);
     }
   });
 }
 
 }  // namespace
 
-Embedding::Embedding(std::int64_t vocabulary, std::int64_t channels, InitialValues& initial) {
+Embedding::Embedding(std::int64_t vocabulary, std::int64_t channels, InitialValues& initial, double scale)
+    : scale_(static_cast<float>(scale)) {
   PHASOR_CHECK(vocabulary > 0 && channels > 0, kLayer, "vocabulary, channels: ", vocabulary, ", ", channels,
                ", expected above 0");
+  PHASOR_CHECK(std::isfinite(scale), kLayer, "scale: ", scale, ", expected a finite number");
   weight_ = initial.normal_weight("weight", {vocabulary, channels}, initial.init() == Init::normal ? 0.02f : 1.0f);
 }
 
@@ -47,9 +59,10 @@ void Embedding::check(TensorView<const std::int32_t, 2> tokens, const char* name
                    t, "], expected 0 to ", vocabulary() - 1);
 }
 
-void Embedding::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y) const {
+void Embedding::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y, Into into) const {
   check(tokens, "y", y);
-  weight_.is_bf16() ? copy_rows(weight_.bf16_matrix(), tokens, y) : copy_rows(weight_.matrix(), tokens, y);
+  weight_.is_bf16() ? copy_rows(weight_.bf16_matrix(), scale_, tokens, y, into)
+                    : copy_rows(weight_.matrix(), scale_, tokens, y, into);
 }
 
 // A task has some channels of all tokens, so the order of each sum is fixed.
@@ -61,9 +74,13 @@ void Embedding::backward(TensorView<const std::int32_t, 2> tokens, TensorView<co
   const auto add = detail::row_adder();
   parallel_for((width + kStripe - 1) / kStripe, [&](std::int64_t task) {
     const std::int64_t first = task * kStripe, count = std::min(kStripe, width - first);
+    std::array<float, kStripe> scaled{};
     for (std::int64_t b = 0; b < tokens.shape[0]; b++)
-      for (std::int64_t t = 0; t < tokens.shape[1]; t++)
-        add(&grad_y(b, t, first), &gradient(tokens(b, t), first), count);
+      for (std::int64_t t = 0; t < tokens.shape[1]; t++) {
+        const float* from = &grad_y(b, t, first);
+        std::transform(from, from + count, scaled.begin(), [&](float value) { return scale_ * value; });
+        add(scaled.data(), &gradient(tokens(b, t), first), count);
+      }
   });
 }
 

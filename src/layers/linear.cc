@@ -41,8 +41,9 @@ void backward_weight_with(Weight& weight, TensorView<const float, 2> x, TensorVi
 
 }  // namespace
 
-void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y) {
-  products::multiply(forward_product(weight, {}, x, y));
+void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y,
+                    std::span<const float> bias) {
+  products::multiply(forward_product(weight, bias, x, y));
 }
 
 void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y,

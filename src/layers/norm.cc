@@ -121,7 +121,7 @@ HWY_EXPORT(NormRowsBackward);
 
 namespace {
 
-constexpr const char *kRmsNorm = "RmsNorm", *kLayerNorm = "LayerNorm";
+const char* name_of(NormKind kind) { return kind == NormKind::rms ? "RmsNorm" : "LayerNorm"; }
 
 // Rows per task: enough work for a thread, and few enough tasks that their gradient sums are small compared with x.
 std::int64_t rows_of_task(std::int64_t channels) { return std::max<std::int64_t>(32, (1 << 15) / channels); }
@@ -133,23 +133,13 @@ Weight ones(const char* layer, std::int64_t channels) {
   return weight;
 }
 
-void check_eps(const char* layer, float eps) {
-  PHASOR_CHECK(eps >= 0 && std::isfinite(eps), layer, "eps: ", eps, ", expected 0 or above");
-}
-
-detail::NormSettings rms_settings(const Weight& weight, float eps, NormRounding rounding) {
+detail::NormSettings settings_of(const NormConfig& config, const Weight& weight, const Weight& bias) {
   return {.weight = weight.value().data(),
+          .bias = bias.size() > 0 ? bias.value().data() : nullptr,
           .channels = weight.size(),
-          .eps = eps,
-          .rounds_before = rounding == NormRounding::before_weight};
-}
-
-detail::NormSettings layer_settings(const Weight& weight, const Weight& bias, float eps) {
-  return {.weight = weight.value().data(),
-          .bias = bias.value().data(),
-          .channels = weight.size(),
-          .eps = eps,
-          .centred = true};
+          .eps = config.eps,
+          .centred = config.kind == NormKind::layer,
+          .rounds_before = config.kind == NormKind::rms && config.rounding == NormRounding::before_weight};
 }
 
 auto kernel_for(const float* /*element*/) { return PHASOR_DISPATCH(NormRowsFloat); }
@@ -222,49 +212,34 @@ void norm_backward(const char* layer, const detail::NormSettings& norm, const No
 
 }  // namespace
 
-RmsNorm::RmsNorm(std::int64_t channels, float eps, NormRounding rounding)
-    : weight_(ones(kRmsNorm, channels)), eps_(eps), rounding_(rounding) {
-  check_eps(kRmsNorm, eps);
+Norm::Norm(std::int64_t channels, const NormConfig& config)
+    : config_(config), weight_(ones(name_of(config.kind), channels)) {
+  PHASOR_CHECK(config.eps >= 0 && std::isfinite(config.eps), name_of(config.kind), "eps: ", config.eps,
+               ", expected 0 or above");
+  if (config.kind == NormKind::layer && config.bias) bias_ = Weight("bias", {channels});
 }
 
-void RmsNorm::list_weights(std::string_view prefix, NamedWeights& weights) { list_weight(prefix, weight_, weights); }
-
-void RmsNorm::forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved) const {
-  norm_forward(kRmsNorm, rms_settings(weight_, eps_, rounding_), x, y, saved);
-}
-
-void RmsNorm::forward(TensorView<const bf16, 2> x, TensorView<bf16, 2> y) const {
-  norm_forward(kRmsNorm, rms_settings(weight_, eps_, rounding_), x, y, nullptr);
-}
-
-void RmsNorm::forward(TensorView<const f16, 2> x, TensorView<f16, 2> y) const {
-  norm_forward(kRmsNorm, rms_settings(weight_, eps_, rounding_), x, y, nullptr);
-}
-
-void RmsNorm::backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
-                       Workspace& workspace, Into into) {
-  norm_backward(kRmsNorm, rms_settings(weight_, eps_, rounding_), saved, grad_y, grad_x, into, workspace,
-                weight_.gradient().data(), nullptr);
-}
-
-LayerNorm::LayerNorm(std::int64_t channels, float eps)
-    : weight_(ones(kLayerNorm, channels)), bias_("bias", {channels}), eps_(eps) {
-  check_eps(kLayerNorm, eps);
-}
-
-void LayerNorm::list_weights(std::string_view prefix, NamedWeights& weights) {
+void Norm::list_weights(std::string_view prefix, NamedWeights& weights) {
   list_weight(prefix, weight_, weights);
-  list_weight(prefix, bias_, weights);
+  if (bias_.size() > 0) list_weight(prefix, bias_, weights);
 }
 
-void LayerNorm::forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved) const {
-  norm_forward(kLayerNorm, layer_settings(weight_, bias_, eps_), x, y, saved);
+void Norm::forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved) const {
+  norm_forward(name_of(config_.kind), settings_of(config_, weight_, bias_), x, y, saved);
 }
 
-void LayerNorm::backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
-                         Workspace& workspace, Into into) {
-  norm_backward(kLayerNorm, layer_settings(weight_, bias_, eps_), saved, grad_y, grad_x, into, workspace,
-                weight_.gradient().data(), bias_.gradient().data());
+void Norm::forward(TensorView<const bf16, 2> x, TensorView<bf16, 2> y) const {
+  norm_forward(name_of(config_.kind), settings_of(config_, weight_, bias_), x, y, nullptr);
+}
+
+void Norm::forward(TensorView<const f16, 2> x, TensorView<f16, 2> y) const {
+  norm_forward(name_of(config_.kind), settings_of(config_, weight_, bias_), x, y, nullptr);
+}
+
+void Norm::backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
+                    Workspace& workspace, Into into) {
+  norm_backward(name_of(config_.kind), settings_of(config_, weight_, bias_), saved, grad_y, grad_x, into, workspace,
+                weight_.gradient().data(), bias_.size() > 0 ? bias_.gradient().data() : nullptr);
 }
 
 }  // namespace phasor

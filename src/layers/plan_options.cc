@@ -13,7 +13,7 @@ AttentionOptions call_options(const LayerScores& scores, AttentionOptions option
   if (plan.rotate_q) options.q_rotary = *plan.rotate_q;
   if (plan.key_rotation()) options.k_rotary = *plan.key_rotation();
   if (plan.bias) options.relative_bias = *plan.bias;
-  if (scores.scaled) options.scale = plan.score_scale;
+  if (scores.scaled) options.scale = scores.scale ? scores.scale : plan.score_scale;
   if (scores.own.key_bias.data != nullptr) {
     PHASOR_CHECK(options.key_bias.data == nullptr, layer, "options.key_bias: given, expected none: it is the layer's");
     options.key_bias = scores.own.key_bias;

@@ -18,9 +18,10 @@ struct LayerTerms {
 
 // What a layer says about its scores.
 struct LayerScores {
-  const char* layer;     // in errors
-  bool scaled = true;    // by the plan's score_scale; Wasserstein-2 scores have tau instead
-  double dropout = 0.0;  // 0 unless training
+  const char* layer;                 // in errors
+  bool scaled = true;                // Wasserstein-2 scores have tau instead
+  std::optional<double> scale = {};  // instead of the plan's score_scale
+  double dropout = 0.0;              // 0 unless training
   LayerTerms own{};
 };
 

@@ -58,8 +58,8 @@ W2AttentionLayer::W2AttentionLayer(const W2AttentionConfig& config, InitialValue
     : config_(config),
       heads_(AttentionHeads{config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim}
                  .checked(kLayer)),
-      mu_(kLayer, heads_, false, initial),
-      log_sigma_(kLayer, heads_, false, initial) {
+      mu_(kLayer, heads_, false, false, initial),
+      log_sigma_(kLayer, heads_, false, false, initial) {
   PHASOR_CHECK(heads_.head_dim <= kMostChannels, kLayer, "head_dim: ", heads_.head_dim, ", expected 1 to ",
                kMostChannels);
   PHASOR_CHECK(config.dropout >= 0 && config.dropout < 1, kLayer, "dropout: ", config.dropout,

@@ -38,11 +38,19 @@ TransformerConfig TransformerConfig::checked() const {
   check_size("num_hidden_layers", c.num_hidden_layers, kMostLayers);
   check_size("num_attention_heads", c.num_attention_heads, kMostWidth);
   check_size("intermediate_size", c.intermediate_size, kMostWidth);
-  PHASOR_CHECK(c.rms_norm_eps >= 0.0 && std::isfinite(c.rms_norm_eps), kModel, "rms_norm_eps: ", c.rms_norm_eps,
+  PHASOR_CHECK(c.norm_eps >= 0.0 && std::isfinite(c.norm_eps), kModel, "norm_eps: ", c.norm_eps,
                ", expected 0 or more, and finite");
   PHASOR_CHECK(c.sliding_window >= 0, kModel, "sliding_window: ", c.sliding_window, ", expected 0 (none) or more");
-  PHASOR_CHECK(c.score == Score::dot || (!c.qk_norm && !c.attention_bias), kModel,
-               "qk_norm, attention_bias: given with W2 scores, expected neither");
+  for (const std::int64_t layer : c.sliding_layers)
+    PHASOR_CHECK(layer >= 0 && layer < c.num_hidden_layers, kModel, "sliding_layers: ", layer, ", expected 0 to ",
+                 c.num_hidden_layers - 1);
+  PHASOR_CHECK(c.type_vocab_size >= 0 && c.type_vocab_size <= kMostWidth, kModel,
+               "type_vocab_size: ", c.type_vocab_size, ", expected 0 (none) to ", kMostWidth);
+  const bool plain = c.embedding_scale == 1.0 && !c.embedding_norm && c.type_vocab_size == 0 && !c.head_transform &&
+                     c.first_attention_norm && c.attention_softcap == 0.0;
+  PHASOR_CHECK(c.score == Score::dot || plain, kModel,
+               "embedding_scale, embedding_norm, type_vocab_size, head_transform, first_attention_norm or "
+               "attention_softcap: given with W2 scores, expected none of them");
   const AttentionHeads heads =
       AttentionHeads{c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim}.checked(kModel);
   c.num_key_value_heads = heads.key_heads;
@@ -75,27 +83,60 @@ ModelShape TransformerConfig::shape() const {
           .model_dim = hidden_size,
           .max_length = max_position_embeddings,
           .causal = causal,
-          .embedding_deviation = kEmbeddingDeviation};
+          .embedding_deviation = kEmbeddingDeviation * embedding_scale};
 }
 
 double TransformerConfig::matrix_elements() const {
   const auto of = [](std::int64_t size) { return static_cast<double>(size); };
   const double projections = 2.0 * of(num_attention_heads + num_key_value_heads) * of(head_dim);
-  const double feed_forward = 3.0 * of(intermediate_size);
-  const double streams = score == Score::w2 ? 2.0 : 1.0;
-  return streams * of(hidden_size) * (of(vocab_size) + of(num_hidden_layers) * (projections + feed_forward));
+  const double feed_forward = (gated ? 3.0 : 2.0) * of(intermediate_size);
+  const double streams = score == Score::w2 ? 2.0 : 1.0, attentions = cross_attention ? 2.0 : 1.0;
+  return streams * of(hidden_size) *
+         (of(vocab_size) + of(num_hidden_layers) * (attentions * projections + feed_forward));
 }
 
-BlockConfig TransformerConfig::block() const {
+NormConfig TransformerConfig::norm_config() const {
+  return {.kind = norm, .eps = static_cast<float>(norm_eps), .bias = norm_bias};
+}
+
+BlockConfig TransformerConfig::block(std::int64_t layer) const {
   return {.hidden_size = hidden_size,
           .num_attention_heads = num_attention_heads,
           .num_key_value_heads = num_key_value_heads,
           .head_dim = head_dim,
           .intermediate_size = intermediate_size,
-          .rms_norm_eps = rms_norm_eps,
+          .norm = norm,
+          .norm_bias = norm_bias,
+          .norm_eps = norm_eps,
+          .norm_place = norm_place,
+          .attention_norm = first_attention_norm || layer > 0,
+          .parallel_residual = parallel_residual,
+          .hidden_act = hidden_act,
+          .gated = gated,
+          .mlp_bias = mlp_bias,
           .qk_norm = qk_norm,
           .attention_bias = attention_bias,
+          .attention_output_bias = attention_output_bias,
+          .attention_scale = attention_scale,
+          .cross_attention = cross_attention,
           .attention_dropout = attention_dropout};
+}
+
+bool TransformerConfig::slides(std::int64_t layer) const {
+  return sliding_window > 0 && (sliding_layers.empty() || std::ranges::count(sliding_layers, layer) != 0);
+}
+
+OutputHeadConfig TransformerConfig::head() const {
+  return {.channels = hidden_size,
+          .vocabulary = vocab_size,
+          .tied = tie_word_embeddings,
+          .bias = head_bias,
+          .transform = head_transform,
+          .transform_bias = head_transform_bias,
+          .activation = hidden_act,
+          .norm = norm_config(),
+          .scale = logits_scale,
+          .softcap = logits_softcap};
 }
 
 }  // namespace phasor

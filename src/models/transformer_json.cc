@@ -11,10 +11,39 @@ constexpr const char* kModelType = "phasor";  // so that no one takes it for a H
 }  // namespace
 
 static constexpr EnumWords<Score, 2> enum_words(Score) { return {{{Score::dot, "dot"}, {Score::w2, "w2"}}}; }
+static constexpr EnumWords<NormKind, 2> enum_words(NormKind) {
+  return {{{NormKind::rms, "rms"}, {NormKind::layer, "layer"}}};
+}
+static constexpr EnumWords<NormPlace, 3> enum_words(NormPlace) {
+  return {{{NormPlace::before, "before"}, {NormPlace::after, "after"}, {NormPlace::around, "around"}}};
+}
+static constexpr EnumWords<Activation, 4> enum_words(Activation) {
+  return {{{Activation::silu, "silu"},
+           {Activation::gelu, "gelu"},
+           {Activation::gelu_tanh, "gelu_tanh"},
+           {Activation::relu, "relu"}}};
+}
 
 static void fields(auto& archive, Is<LayerEncoding> auto& of) {
   archive("layers", of.layers);
   archive("encoding", of.encoding);
+}
+
+// What version 0.2 added to blocks.
+static void block_fields(auto& archive, Is<TransformerConfig> auto& of) {
+  archive.since("norm", of.norm, NormKind::rms);
+  archive.since("norm_bias", of.norm_bias, true);
+  archive.since("norm_place", of.norm_place, NormPlace::before);
+  archive.since("first_attention_norm", of.first_attention_norm, true);
+  archive.since("parallel_residual", of.parallel_residual, false);
+  archive.since("hidden_act", of.hidden_act, Activation::silu);
+  archive.since("gated", of.gated, true);
+  archive.since("mlp_bias", of.mlp_bias, false);
+  archive("attention_output_bias", of.attention_output_bias);
+  archive("attention_scale", of.attention_scale);
+  archive.since("cross_attention", of.cross_attention, false);
+  archive.since("attention_softcap", of.attention_softcap, 0.0);
+  archive.since("sliding_layers", of.sliding_layers, {});
 }
 
 static void fields(auto& archive, Is<TransformerConfig> auto& of) {
@@ -26,7 +55,7 @@ static void fields(auto& archive, Is<TransformerConfig> auto& of) {
   archive("head_dim", of.head_dim);
   archive("intermediate_size", of.intermediate_size);
   archive("max_position_embeddings", of.max_position_embeddings);
-  archive("rms_norm_eps", of.rms_norm_eps);
+  archive.renamed("rms_norm_eps", "norm_eps", of.norm_eps);
   archive("tie_word_embeddings", of.tie_word_embeddings);
   archive("qk_norm", of.qk_norm);
   archive("attention_bias", of.attention_bias);
@@ -36,6 +65,17 @@ static void fields(auto& archive, Is<TransformerConfig> auto& of) {
   archive("score", of.score);
   archive("encoding", of.encoding);
   archive.since("layer_encodings", of.layer_encodings, {});
+  block_fields(archive, of);
+  archive.since("embedding_scale", of.embedding_scale, 1.0);
+  archive.since("embedding_norm", of.embedding_norm, false);
+  archive.since("type_vocab_size", of.type_vocab_size, std::int64_t{0});
+  archive.since("final_norm", of.final_norm, true);
+  archive.since("output_head", of.output_head, true);
+  archive.since("head_bias", of.head_bias, false);
+  archive.since("head_transform", of.head_transform, false);
+  archive.since("head_transform_bias", of.head_transform_bias, true);
+  archive.since("logits_scale", of.logits_scale, 1.0);
+  archive.since("logits_softcap", of.logits_softcap, 0.0);
 }
 
 std::string transformer_to_json(const TransformerConfig& config) {

@@ -6,6 +6,10 @@
 
 namespace phasor {
 
+constexpr EnumWords<Pairing, 2> enum_words(Pairing) {
+  return {{{Pairing::half, "half"}, {Pairing::adjacent, "adjacent"}}};
+}
+
 template <class Settings>
 void write_settings(const EncodingConfig& config, FieldWriter& archive) {
   fields(archive, config.as<Settings>());

@@ -10,9 +10,6 @@
 
 namespace phasor {
 
-static constexpr EnumWords<Pairing, 2> enum_words(Pairing) {
-  return {{{Pairing::half, "half"}, {Pairing::adjacent, "adjacent"}}};
-}
 static constexpr EnumWords<AxisLayout, 5> enum_words(AxisLayout) {
   return {{{AxisLayout::single, "single"},
            {AxisLayout::chunked, "chunked"},

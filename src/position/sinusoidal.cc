@@ -14,8 +14,8 @@
 namespace phasor {
 namespace {
 
-// The angles are those of RoPE; only the order [sin, cos, sin, cos, ...] and the use differ. [B, T, dim]
-Tensor<float, 3> interleaved_sin_cos(TensorView<const std::int64_t, 3> positions, std::int64_t dim,
+// The angles are those of RoPE; only the order (sines first) and the use differ. [B, T, dim]
+Tensor<float, 3> sines_and_cosines(TensorView<const std::int64_t, 3> positions, std::int64_t dim,
                                      const SinusoidalConfig& config) {
   PHASOR_CHECK(dim >= 2 && dim % 2 == 0, "sinusoidal", "dim: ", dim, ", expected an even number of at least 2");
   PHASOR_CHECK(config.amplitude > 0.0 && std::isfinite(config.amplitude), "sinusoidal", "amplitude: ", config.amplitude,
@@ -24,16 +24,19 @@ Tensor<float, 3> interleaved_sin_cos(TensorView<const std::int64_t, 3> positions
       adjacent_table({.head_dim = dim, .theta = config.theta, .pairing = Pairing::adjacent}, positions);
   const auto amplitude = static_cast<float>(config.amplitude);
   Tensor<float, 3> result({positions.shape[1], positions.shape[2], dim});
+  const bool adjacent = config.pairing == Pairing::adjacent;
+  const std::int64_t pairs = dim / 2;
   for (std::int64_t i = 0; i < table.cos.size(); i++) {
-    result.data()[2 * i] = amplitude * table.sin.data()[i];
-    result.data()[2 * i + 1] = amplitude * table.cos.data()[i];
+    const std::int64_t row = i / pairs * dim, pair = i % pairs;
+    result.data()[row + (adjacent ? 2 * pair : pair)] = amplitude * table.sin.data()[i];
+    result.data()[row + (adjacent ? 2 * pair + 1 : pairs + pair)] = amplitude * table.cos.data()[i];
   }
   return result;
 }
 
 PositionPlan sinusoidal_lower(const EncodingConfig& config, std::span<const Weight>, const Placement& placement) {
   PositionPlan plan;
-  plan.add = interleaved_sin_cos(placement.queries, placement.shape.model_dim, config.as<SinusoidalConfig>());
+  plan.add = sines_and_cosines(placement.queries, placement.shape.model_dim, config.as<SinusoidalConfig>());
   plan.score_scale = plain_score_scale(placement.shape);
   return plan;
 }
@@ -43,7 +46,7 @@ PositionPlan sinusoidal_lower(const EncodingConfig& config, std::span<const Weig
 Tensor<float, 2> sinusoidal_table(std::int64_t length, std::int64_t dim, double theta) {
   PHASOR_CHECK(length >= 0, "sinusoidal", "length: ", length, ", expected 0 or more");
   const Tensor<std::int64_t, 3> positions = consecutive_positions(length);
-  const Tensor<float, 3> rows = interleaved_sin_cos(positions.view(), dim, {.theta = theta});
+  const Tensor<float, 3> rows = sines_and_cosines(positions.view(), dim, {.theta = theta});
   Tensor<float, 2> table({length, dim});
   std::copy(rows.begin(), rows.end(), table.begin());
   return table;
@@ -52,6 +55,7 @@ Tensor<float, 2> sinusoidal_table(std::int64_t length, std::int64_t dim, double 
 static void fields(auto& archive, Is<SinusoidalConfig> auto& of) {
   archive("theta", of.theta);
   archive.since("amplitude", of.amplitude, 1.0);
+  archive.since("pairing", of.pairing, Pairing::adjacent);
 }
 
 constinit const Encoding kSinusoidal{
@@ -75,6 +79,7 @@ constinit const Encoding kSinusoidal{
       std::ostringstream text;
       const auto& sinusoidal = config.as<SinusoidalConfig>();
       text << "sines and cosines, theta " << sinusoidal.theta;
+      if (sinusoidal.pairing == Pairing::half) text << ", sines first";
       if (sinusoidal.amplitude != 1.0) text << ", amplitude " << sinusoidal.amplitude;
       return text.str();
     },

@@ -1,4 +1,4 @@
-// silu and gelu with their derivatives, in lanes.
+// Activations with their derivatives, in lanes: relu, silu, gelu.
 #if defined(PHASOR_SIMD_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHASOR_SIMD_ACTIVATION_INL_H_
 #undef PHASOR_SIMD_ACTIVATION_INL_H_
@@ -33,6 +33,13 @@ template <class V>
 struct Activated {
   V value, slope;
 };
+
+// relu(x) = max(x, 0), whose derivative at 0 is 0 as in torch. NaN stays NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Activated<V> Relu(D d, V x) {
+  const V zero = hn::Zero(d);
+  return {hn::IfThenZeroElse(hn::Lt(x, zero), x), hn::IfThenZeroElse(hn::Le(x, zero), hn::Set(d, 1.0f))};
+}
 
 // silu(x) = x s(x); silu' = s + x s (1 - s).
 template <class D, class V = hn::Vec<D>>

@@ -113,7 +113,7 @@ class Check {
     AttentionOptions options = case_.options;
     options.dropout = case_.config.dropout;
     LayerCall call = reference::layer_call(layer_.heads(), options, case_.plan, case_.batch, case_.queries, case_.keys);
-    call.eps = case_.config.rms_norm_eps;
+    call.eps = case_.config.norm_eps;
     if (const Values* bias = leaf("plan.bias")) call.attention.relative_bias->values = *bias;
     if (const Values* mask = leaf("mask")) call.attention.mask->values = *mask;
     const std::int64_t channels = case_.config.hidden_size;
@@ -141,7 +141,7 @@ const AttentionLayerConfig kQwen{.hidden_size = 20,
                                  .num_key_value_heads = 2,
                                  .head_dim = 6,
                                  .qk_norm = true,
-                                 .rms_norm_eps = 1e-3};
+                                 .norm_eps = 1e-3};
 constexpr ModelShape kPlainShape{.heads = 3, .head_dim = 8, .model_dim = 24, .max_length = 50};
 constexpr ModelShape kQwenShape{.heads = 4, .head_dim = 6, .model_dim = 20, .max_length = 50};
 
@@ -241,7 +241,7 @@ TEST(AttentionLayer, RandomCases) {
                       .head_dim = width,
                       .attention_bias = pick(0, 1) == 1,
                       .qk_norm = pick(0, 1) == 1,
-                      .rms_norm_eps = 1e-3,
+                      .norm_eps = 1e-3,
                       .dropout = pick(0, 3) ? 0.0 : 0.2},
            .batch = batch,
            .queries = queries,

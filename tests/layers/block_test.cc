@@ -11,7 +11,7 @@ namespace phasor {
 namespace {
 
 BlockConfig plain_config() {
-  return {.hidden_size = 24, .num_attention_heads = 3, .intermediate_size = 29, .rms_norm_eps = 1e-3};
+  return {.hidden_size = 24, .num_attention_heads = 3, .intermediate_size = 29, .norm_eps = 1e-3};
 }
 BlockConfig grouped_config() {
   return {.hidden_size = 20,
@@ -19,14 +19,14 @@ BlockConfig grouped_config() {
           .num_key_value_heads = 2,
           .head_dim = 6,
           .intermediate_size = 31,
-          .rms_norm_eps = 1e-3};
+          .norm_eps = 1e-3};
 }
 
 template <class Layer>
 void check(const BlockConfig& config, StreamsCase c) {
   InitialValues initial(1);
   Layer block(config, initial);
-  c.channels = config.hidden_size, c.eps = config.rms_norm_eps, c.dropout = config.attention_dropout;
+  c.channels = config.hidden_size, c.eps = config.norm_eps, c.dropout = config.attention_dropout;
   const std::int64_t terms = 6 * c.channels + 8 * block.attention().heads().head_dim + 2 * config.intermediate_size +
                              2 * c.tokens + c.batch * c.tokens * (config.qk_norm ? config.num_attention_heads : 1);
   StreamsCheck(block, block.attention().heads(), Layer::kGaussian, std::move(c),
@@ -86,7 +86,7 @@ TYPED_TEST(Blocks, RandomCases) {
                              .num_key_value_heads = key_heads,
                              .head_dim = width,
                              .intermediate_size = pick(1, 33),
-                             .rms_norm_eps = 1e-3,
+                             .norm_eps = 1e-3,
                              .qk_norm = !TypeParam::kGaussian && pick(0, 1) == 1,
                              .attention_dropout = pick(0, 3) ? 0.0 : 0.2};
     StreamsCase c{.batch = pick(1, 3),

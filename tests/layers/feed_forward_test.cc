@@ -11,8 +11,7 @@ struct Size {
 };
 constexpr Size kSizes[] = {{1, 1, 1}, {17, 81, 17}, {33, 17, 197}, {81, 20, 33}};
 
-template <class Layer>
-RowLayer row_layer(Layer& layer, Workspace& workspace, typename Layer::Saved& saved, const Size& size) {
+RowLayer row_layer(FeedForward& layer, Workspace& workspace, FeedForward::Saved& saved, const Size& size) {
   RowLayer test{.rows = size.rows,
                 .inputs = size.channels,
                 .outputs = size.channels,
@@ -25,64 +24,68 @@ RowLayer row_layer(Layer& layer, Workspace& workspace, typename Layer::Saved& sa
   return test;
 }
 
-TEST(SwiGlu, ValuesAndGradientsAreThoseOfTheReference) {
+struct Named {
+  Activation activation;
+  double (*function)(double);
+};
+// The finite differences of the check would meet the bend of relu; activation_test has it.
+constexpr Named kActivations[] = {{Activation::silu, reference::silu},
+                                  {Activation::gelu, reference::gelu_erf},
+                                  {Activation::gelu_tanh, reference::gelu_tanh}};
+
+class EveryFeedForward : public testing::TestWithParam<std::tuple<Named, bool, bool>> {};
+
+TEST_P(EveryFeedForward, ValuesAndGradientsAreThoseOfTheReference) {
+  const auto& [named, gated, bias] = GetParam();
   for (const Size& size : kSizes) {
     SCOPED_TRACE(std::to_string(size.rows) + " rows, " + std::to_string(size.channels));
     InitialValues initial(1);
-    SwiGlu layer(size.channels, size.hidden, initial);
+    FeedForward layer({size.channels, size.hidden, named.activation, gated, bias}, initial);
     Workspace workspace;
-    SwiGlu::Saved saved;
+    FeedForward::Saved saved;
     RowLayer test = row_layer(layer, workspace, saved, size);
-    test.reference = [](const Matrix& x, const std::vector<Values>& w) {
-      return reference::swiglu(x, w[0], w[1], w[2]);
+    test.reference = [&, function = named.function, gated = gated, bias = bias](const Matrix& x,
+                                                                                const std::vector<Values>& w) {
+      std::size_t next = 0;
+      const auto linear = [&](const Matrix& in, std::size_t outputs) {
+        const Values& weight = w[next++];
+        return reference::linear(in, weight, bias ? w[next++] : Values{}, outputs);
+      };
+      Matrix hidden = reference::each(linear(x, static_cast<std::size_t>(size.hidden)), function);
+      if (gated) {
+        const Matrix up = linear(x, static_cast<std::size_t>(size.hidden));
+        for (std::size_t i = 0; i < up.values.size(); i++) hidden.values[i] *= up.values[i];
+      }
+      return linear(hidden, x.columns);
     };
     RowLayerCheck(std::move(test)).run();
   }
 }
 
-TEST(GeluFeedForward, ValuesAndGradientsAreThoseOfTheReference) {
-  for (const Gelu gelu : {Gelu::erf, Gelu::tanh})
-    for (const Size& size : kSizes) {
-      SCOPED_TRACE(std::to_string(size.rows) + " rows, " + std::to_string(size.channels));
-      InitialValues initial(1);
-      GeluFeedForward layer(size.channels, size.hidden, initial, gelu);
-      Workspace workspace;
-      GeluFeedForward::Saved saved;
-      RowLayer test = row_layer(layer, workspace, saved, size);
-      test.reference = [&](const Matrix& x, const std::vector<Values>& w) {
-        const Matrix hidden = reference::linear(x, w[0], w[1], static_cast<std::size_t>(size.hidden));
-        return reference::linear(
-            reference::each(hidden, gelu == Gelu::erf ? reference::gelu_erf : reference::gelu_tanh), w[2], w[3],
-            x.columns);
-      };
-      RowLayerCheck(std::move(test)).run();
-    }
-}
-
-template <class Layer>
-void expect_inference_is_forward(const Layer& layer) {
-  Workspace workspace;
-  typename Layer::Saved saved;
-  Guarded<float, 2> x({19, 12}), y({19, 12}), inferred({19, 12});
-  fill_random(x, 1);
-  layer.forward(x.view, y.view, &saved, workspace);
-  layer.forward(x.view, inferred.view, nullptr, workspace);
-  EXPECT_TRUE(inferred.same_bits(y));
-}
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryFeedForward,
+                         testing::Combine(testing::ValuesIn(kActivations), testing::Bool(), testing::Bool()));
 
 TEST(FeedForward, InferenceGivesTheSameBits) {
-  InitialValues initial(5);
-  expect_inference_is_forward(SwiGlu(12, 31, initial));
-  expect_inference_is_forward(GeluFeedForward(12, 31, initial));
+  for (const bool gated : {true, false}) {
+    InitialValues initial(5);
+    const FeedForward layer({.channels = 12, .hidden = 31, .gated = gated}, initial);
+    Workspace workspace;
+    FeedForward::Saved saved;
+    Guarded<float, 2> x({19, 12}), y({19, 12}), inferred({19, 12});
+    fill_random(x, 1);
+    layer.forward(x.view, y.view, &saved, workspace);
+    layer.forward(x.view, inferred.view, nullptr, workspace);
+    EXPECT_TRUE(inferred.same_bits(y));
+  }
 }
 
 TEST(FeedForward, NamesItsWeights) {
   InitialValues initial(5);
-  SwiGlu swiglu(2, 3, initial);
-  GeluFeedForward gelu(2, 3, initial);
+  FeedForward gated({.channels = 2, .hidden = 3}, initial);
+  FeedForward plain({.channels = 2, .hidden = 3, .gated = false, .bias = true}, initial);
   NamedWeights weights;
-  swiglu.list_weights("ffn", weights);
-  gelu.list_weights("mlp", weights);
+  gated.list_weights("ffn", weights);
+  plain.list_weights("mlp", weights);
   std::vector<std::string> names;
   for (const NamedWeight& named : weights) names.push_back(named.name);
   EXPECT_EQ(names, (std::vector<std::string>{"ffn.gate_proj.weight", "ffn.up_proj.weight", "ffn.down_proj.weight",
@@ -91,26 +94,19 @@ TEST(FeedForward, NamesItsWeights) {
 
 TEST(FeedForward, ErrorsNameTheLayer) {
   InitialValues initial(1);
-  SwiGlu swiglu(4, 6, initial);
-  GeluFeedForward gelu(4, 6, initial);
+  FeedForward layer({.channels = 4, .hidden = 6}, initial);
   Workspace workspace;
-  SwiGlu::Saved swiglu_saved;
-  GeluFeedForward::Saved gelu_saved;
-  Tensor<float, 2> x({2, 4}), wrong({2, 5}), few({1, 4});
-  EXPECT_ERROR(swiglu.forward(wrong.view(), x.view(), nullptr, workspace), "[SwiGlu]", "x: [2, 5]", "expected [N, 4]");
-  EXPECT_ERROR(gelu.forward(x.view(), few.view(), nullptr, workspace), "[GeluFeedForward]", "y: [1, 4]",
-               "expected [2, 4]");
-  EXPECT_ERROR(swiglu.backward(swiglu_saved, x.view(), x.view(), workspace), "[SwiGlu]",
-               "saved: of another layer or empty", "expected what forward saved");
-  EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), x.view(), workspace), "[GeluFeedForward]",
-               "saved: of another layer or empty");
-  Tensor<float, 2> y({2, 4});
-  gelu.forward(x.view(), y.view(), &gelu_saved, workspace);
-  EXPECT_ERROR(gelu.backward(gelu_saved, few.view(), x.view(), workspace), "[GeluFeedForward]", "grad_y: [1, 4]",
-               "expected [2, 4]");
-  EXPECT_ERROR(gelu.backward(gelu_saved, x.view(), wrong.view(), workspace), "[GeluFeedForward]", "grad_x: [2, 5]",
-               "expected [2, 4]");
-  EXPECT_ERROR(SwiGlu(4, 0, initial), "[SwiGlu]", "channels, hidden: 4, 0", "expected above 0");
+  FeedForward::Saved saved;
+  Tensor<float, 2> x({2, 4}), wrong({2, 5}), few({1, 4}), y({2, 4});
+  EXPECT_ERROR(layer.forward(wrong.view(), x.view(), nullptr, workspace), "[FeedForward]", "x: [2, 5]",
+               "expected [N, 4]");
+  EXPECT_ERROR(layer.forward(x.view(), few.view(), nullptr, workspace), "y: [1, 4]", "expected [2, 4]");
+  EXPECT_ERROR(layer.backward(saved, x.view(), x.view(), workspace), "saved: of another layer or empty",
+               "expected what forward saved");
+  layer.forward(x.view(), y.view(), &saved, workspace);
+  EXPECT_ERROR(layer.backward(saved, few.view(), x.view(), workspace), "grad_y: [1, 4]", "expected [2, 4]");
+  EXPECT_ERROR(layer.backward(saved, x.view(), wrong.view(), workspace), "grad_x: [2, 5]", "expected [2, 4]");
+  EXPECT_ERROR(FeedForward({.channels = 4}, initial), "[FeedForward]", "channels, hidden: 4, 0", "expected above 0");
 }
 
 }  // namespace

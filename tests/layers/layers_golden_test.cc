@@ -110,7 +110,7 @@ void check_qwen3_attention(const json& golden) {
                         .num_key_value_heads = config.at("num_key_value_heads"),
                         .head_dim = config.at("head_dim"),
                         .qk_norm = true,
-                        .rms_norm_eps = config.at("rms_norm_eps")},
+                        .norm_eps = config.at("rms_norm_eps")},
                        initial);
   const NamedWeights weights = set_weights(layer, golden);
   const Tensor<float, 3> x = tensor<3>(inputs.at("x")), grad_y = tensor<3>(inputs.at("grad_y"));
@@ -130,13 +130,13 @@ void check_qwen3_attention(const json& golden) {
 void check_qwen3_mlp(const json& golden) {
   const json& config = golden.at("config");
   InitialValues initial(1);
-  SwiGlu layer(config.at("hidden_size"), config.at("intermediate_size"), initial);
+  FeedForward layer({config.at("hidden_size"), config.at("intermediate_size")}, initial);
   const NamedWeights weights = set_weights(layer, golden);
   const Tensor<float, 3> x = tensor<3>(golden.at("inputs").at("x")),
                          grad_y = tensor<3>(golden.at("inputs").at("grad_y"));
   const Shape<2> rows{x.shape()[0] * x.shape()[1], x.shape()[2]};
   Tensor<float, 2> y(rows), grad_x(rows);
-  SwiGlu::Saved saved;
+  FeedForward::Saved saved;
   Workspace workspace;
   layer.forward({x.data(), rows}, y.view(), &saved, workspace);
   layer.backward(saved, {grad_y.data(), rows}, grad_x.view(), workspace);
@@ -151,7 +151,7 @@ void check_w2_block(const json& golden) {
   W2Block block({.hidden_size = config.at("hidden_size"),
                  .num_attention_heads = config.at("num_attention_heads"),
                  .intermediate_size = config.at("intermediate_size"),
-                 .rms_norm_eps = config.at("rms_norm_eps")},
+                 .norm_eps = config.at("rms_norm_eps")},
                 initial);
   const NamedWeights weights = set_weights(block, golden);
   const Tensor<float, 3> mu = tensor<3>(inputs.at("mu")), log_sigma = tensor<3>(inputs.at("log_sigma"));

@@ -28,10 +28,13 @@ class Weight {
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t size() const { return size_; }
 
-  // Refused where the weight is kept in bf16.
+  // Refused where the weight is kept in bf16. To write, kept floats are copied first.
   std::span<float> value();
   std::span<const float> value() const;
   TensorView<const float, 2> matrix() const { return {value().data(), matrix_shape()}; }  // a vector is one row
+
+  // Values may be those of a file's memory, which the pointer keeps: size() floats. Copies of the weight share them.
+  void keep_floats(std::shared_ptr<const float> values);
 
   // For inference, values may be bf16, half as large: size() of them, of a file's memory (which the pointer keeps), or
   // the floats rounded. Copies of the weight share them; a gradient is refused.
@@ -53,6 +56,7 @@ class Weight {
   std::vector<std::int64_t> shape_;
   std::int64_t size_ = 0;
   Tensor<float, 1> value_, gradient_;
+  std::shared_ptr<const float> floats_;  // instead of value_
   std::shared_ptr<const bf16> bf16_;
 };
 

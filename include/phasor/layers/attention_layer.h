@@ -28,9 +28,11 @@ struct AttentionLayerConfig {
   std::int64_t num_key_value_heads = 0;  // 0: as many as heads
   std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   bool attention_bias = false;           // biases of the projections
+  std::optional<bool> output_bias = {};  // of the output's projection, if it differs: Qwen2
   bool qk_norm = false;                  // RmsNorm of each head of q and k, before the rotation
-  double rms_norm_eps = 1e-6;
-  double dropout = 0.0;  // of attention weights, only in calls that save (training)
+  double norm_eps = 1e-6;
+  std::optional<double> scale = {};  // of scores, instead of the plan's: Gemma
+  double dropout = 0.0;              // of attention weights, only in calls that save (training)
 };
 
 class AttentionLayer {
@@ -66,6 +68,13 @@ class AttentionLayer {
   LayerCache make_cache(const LayerCacheConfig& config) const;
   void decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
               TensorView<float, 3> y, Workspace& workspace) const;
+
+  // Attention to an encoder's states [B, S, C], whose keys and values are made once; `lengths` of each sequence, or
+  // none. Positions play no part.
+  KvCache read_states(TensorView<const float, 3> states, std::span<const std::int64_t> lengths, CacheStorage storage,
+                      Workspace& workspace) const;
+  void attend_states(TensorView<const float, 3> x, const KvCache& states, TensorView<float, 3> y,
+                     Workspace& workspace) const;
 
  private:
   struct Activations;

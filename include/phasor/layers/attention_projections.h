@@ -44,13 +44,17 @@ struct ProjectedHeads {
 
 class AttentionProjections {
  public:
-  // Errors name `layer`, which is a literal.
-  AttentionProjections(const char* layer, const AttentionHeads& heads, bool bias, InitialValues& initial);
+  // Errors name `layer`, which is a literal. q, k and v have a bias or not, and o.
+  AttentionProjections(const char* layer, const AttentionHeads& heads, bool bias, bool output_bias,
+                       InitialValues& initial);
 
   // q, k, v and o, each with this suffix: "_proj" makes "q_proj".
   void list_weights(std::string_view prefix, std::string_view suffix, NamedWeights& weights);
 
   void forward(const AttentionInputs& inputs, const ProjectedHeads<float>& heads) const;
+  // The parts of forward: of tokens that attend to others, and of those others.
+  void forward_queries(TensorView<const float, 3> x, TensorView<float, 4> q) const;
+  void forward_keys(TensorView<const float, 3> x, TensorView<float, 4> k, TensorView<float, 4> v) const;
   void forward_out(TensorView<const float, 4> heads, TensorView<float, 3> y) const;  // [B, T, H, D] to [B, T, C]
 
   void backward(const AttentionInputs& inputs, const ProjectedHeads<const float>& grad_heads,

@@ -1,7 +1,8 @@
-// The two feed-forward layers of transformers, from C channels to `hidden` and back.
+// The feed-forward layers of transformers, from C channels to `hidden` and back.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "phasor/core/tensor.h"
@@ -12,21 +13,36 @@
 
 namespace phasor {
 
-// y = down(silu(gate(x)) * up(x)), without biases (Shazeer 2020). Llama's paper code and the W2 transformer call gate,
-// up and down w1, w3 and w2.
-class SwiGlu {
+// gelu(x) = x P(x), where P is the distribution function of the normal distribution (Hendrycks, Gimpel 2016).
+enum class Activation {
+  silu,       // x / (1 + e^-x): Llama
+  gelu,       // exact: torch's default, BERT, ViT
+  gelu_tanh,  // P by a hyperbolic tangent: GPT-2, Gemma, torch's approximate="tanh"
+  relu,       // T5
+};
+
+struct FeedForwardConfig {
+  std::int64_t channels = 0, hidden = 0;
+  Activation activation = Activation::silu;
+  bool gated = true;
+  bool bias = false;
+};
+
+// gated:   y = down_proj(f(gate_proj(x)) * up_proj(x))   (Shazeer 2020; with silu it is SwiGLU). Llama's paper code and
+//          the W2 transformer call gate, up and down w1, w3 and w2.
+// else:    y = fc2(f(fc1(x)))
+class FeedForward {
  public:
-  // Only these results of forward are kept. backward recomputes act = silu(gate) * up in a pass that reads both anyway.
+  // Only these results of forward are kept. backward recomputes act = f(x) * up in a pass that reads both anyway.
   struct Saved {
     TensorView<const float, 2> x{};
-    Tensor<float, 2> gate, up;  // [N, hidden]
+    Tensor<float, 2> hidden, up;  // gate_proj(x) or fc1(x), and up_proj(x) if gated: [N, hidden]
   };
 
-  SwiGlu(std::int64_t channels, std::int64_t hidden, InitialValues& initial);
+  FeedForward(const FeedForwardConfig& config, InitialValues& initial);
 
-  std::int64_t channels() const { return gate_proj_.inputs(); }
-  std::int64_t hidden() const { return gate_proj_.outputs(); }
-  void list_weights(std::string_view prefix, NamedWeights& weights);  // gate_proj, up_proj, down_proj
+  const FeedForwardConfig& config() const { return config_; }
+  void list_weights(std::string_view prefix, NamedWeights& weights);  // gate_proj, up_proj, down_proj; or fc1, fc2
 
   // x and y are [N, C]; y is not in the memory of x.
   void forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved, Workspace& workspace) const;
@@ -36,37 +52,10 @@ class SwiGlu {
                 Workspace& workspace);
 
  private:
-  Linear gate_proj_, up_proj_, down_proj_;
-};
-
-// gelu(x) = x P(x), where P is the distribution function of the normal distribution (Hendrycks, Gimpel 2016).
-enum class Gelu {
-  erf,   // exact: torch's default, BERT, ViT
-  tanh,  // P by a hyperbolic tangent: GPT-2, torch's approximate="tanh"
-};
-
-// y = fc2(gelu(fc1(x))), with biases.
-class GeluFeedForward {
- public:
-  struct Saved {
-    TensorView<const float, 2> x{};
-    Tensor<float, 2> hidden;  // fc1(x), [N, hidden]
-  };
-
-  GeluFeedForward(std::int64_t channels, std::int64_t hidden, InitialValues& initial, Gelu gelu = Gelu::erf);
-
-  std::int64_t channels() const { return fc1_.inputs(); }
-  std::int64_t hidden() const { return fc1_.outputs(); }
-  void list_weights(std::string_view prefix, NamedWeights& weights);  // fc1, fc2
-
-  // As in SwiGlu.
-  void forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved, Workspace& workspace) const;
-  void backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
-                Workspace& workspace);
-
- private:
-  Linear fc1_, fc2_;
-  Gelu gelu_;
+  FeedForwardConfig config_;
+  Linear in_;  // gate_proj or fc1
+  std::optional<Linear> up_;
+  Linear out_;  // down_proj or fc2
 };
 
 }  // namespace phasor

@@ -20,6 +20,7 @@ struct LayerCacheConfig {
 struct LayerCache {
   KvCache mu;
   std::optional<KvCache> log_sigma{};  // keys: sigma = exp(log_sigma / 2); values: log_sigma
+  std::optional<KvCache> states{};     // of an encoder, which cross-attention reads
 
   std::span<const std::int64_t> lengths() const;
   std::int64_t longest() const;

@@ -13,7 +13,8 @@
 namespace phasor {
 
 // The product alone, with a weight that lives elsewhere: an output head may be the table of embeddings. As in Linear.
-void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y);
+void linear_forward(const Weight& weight, TensorView<const float, 2> x, TensorView<float, 2> y,
+                    std::span<const float> bias = {});
 void linear_backward(Weight& weight, TensorView<const float, 2> x, TensorView<const float, 2> grad_y,
                      TensorView<float, 2> grad_x, Into into = Into::write);
 

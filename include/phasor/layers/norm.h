@@ -30,50 +30,50 @@ enum class NormRounding {
   after_weight,   // once, at the end: MiniMind, Gemma
 };
 
-class RmsNorm {
+enum class NormKind { rms, layer };
+
+struct NormConfig {
+  NormKind kind = NormKind::rms;
+  float eps = 1e-6f;
+  bool bias = true;                                     // of a LayerNorm; an RmsNorm has none
+  NormRounding rounding = NormRounding::before_weight;  // of an RmsNorm
+};
+
+class Norm {
  public:
   using Saved = NormSaved;
 
-  explicit RmsNorm(std::int64_t channels, float eps = 1e-6f, NormRounding rounding = NormRounding::before_weight);
+  Norm(std::int64_t channels, const NormConfig& config);
 
   std::int64_t channels() const { return weight_.size(); }
   Weight& weight() { return weight_; }
-  void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", ones at first
+  Weight& bias() { return bias_; }                                    // of size 0 when there is none
+  void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", ones at first; "bias", zeros
 
   // y may be x itself, unless x is saved for a gradient.
   void forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved = nullptr) const;
   void forward(TensorView<const bf16, 2> x, TensorView<bf16, 2> y) const;
   void forward(TensorView<const f16, 2> x, TensorView<f16, 2> y) const;
 
-  // Adds to the gradient of the weight. grad_x is written or added to; it may be grad_y itself when written.
+  // Adds to the gradients of the weights. grad_x is written or added to; it may be grad_y itself when written.
   void backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
                 Workspace& workspace, Into into = Into::write);
 
  private:
-  Weight weight_;
-  float eps_;
-  NormRounding rounding_;
+  NormConfig config_;
+  Weight weight_, bias_;
 };
 
-class LayerNorm {
+class RmsNorm : public Norm {
  public:
-  using Saved = NormSaved;
+  explicit RmsNorm(std::int64_t channels, float eps = 1e-6f, NormRounding rounding = NormRounding::before_weight)
+      : Norm(channels, {.eps = eps, .rounding = rounding}) {}
+};
 
-  explicit LayerNorm(std::int64_t channels, float eps = 1e-5f);
-
-  std::int64_t channels() const { return weight_.size(); }
-  Weight& weight() { return weight_; }
-  Weight& bias() { return bias_; }
-  void list_weights(std::string_view prefix, NamedWeights& weights);  // "weight", ones; "bias", zeros
-
-  // As in RmsNorm.
-  void forward(TensorView<const float, 2> x, TensorView<float, 2> y, Saved* saved = nullptr) const;
-  void backward(const Saved& saved, TensorView<const float, 2> grad_y, TensorView<float, 2> grad_x,
-                Workspace& workspace, Into into = Into::write);
-
- private:
-  Weight weight_, bias_;
-  float eps_;
+class LayerNorm : public Norm {
+ public:
+  explicit LayerNorm(std::int64_t channels, float eps = 1e-5f, bool bias = true)
+      : Norm(channels, {.kind = NormKind::layer, .eps = eps, .bias = bias}) {}
 };
 
 }  // namespace phasor

@@ -1,4 +1,4 @@
-// Two independent SwiGlus, one for each stream of Gaussian tokens; no weight is shared.
+// Two independent SwiGLU layers, one for each stream of Gaussian tokens; no weight is shared.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace phasor {
 class W2FeedForward {
  public:
   struct Saved {
-    SwiGlu::Saved mu, log_sigma;
+    FeedForward::Saved mu, log_sigma;
   };
 
   W2FeedForward(std::int64_t channels, std::int64_t hidden, InitialValues& initial)
-      : mu_(channels, hidden, initial), log_sigma_(channels, hidden, initial) {}
+      : mu_({channels, hidden}, initial), log_sigma_({channels, hidden}, initial) {}
 
   void list_weights(std::string_view prefix, NamedWeights& weights);  // mu, log_sigma
 
-  // As in SwiGlu, of [B, T, C].
+  // As in FeedForward, of [B, T, C].
   void forward(const ConstStreams& x, const Streams& y, Saved* saved, Workspace& workspace) const;
   void backward(const Saved& saved, const ConstStreams& grad_y, const Streams& grad_x, Workspace& workspace);
 
  private:
-  SwiGlu mu_, log_sigma_;
+  FeedForward mu_, log_sigma_;
 };
 
 }  // namespace phasor

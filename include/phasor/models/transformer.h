@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "phasor/core/precision.h"
 #include "phasor/layers/block.h"
 #include "phasor/layers/embedding.h"
+#include "phasor/layers/output_head.h"
 #include "phasor/models/layer_positions.h"
 #include "phasor/position/encoding.h"
 
@@ -39,21 +41,52 @@ struct TransformerConfig {
   std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   std::int64_t intermediate_size = 0;
   std::int64_t max_position_embeddings = 2048;
-  double rms_norm_eps = 1e-6;
-  bool tie_word_embeddings = true;
-  bool qk_norm = false;         // not with W2
-  bool attention_bias = false;  // not with W2
+
+  // Blocks (layers/block.h has what they mean, and what is not for W2).
+  NormKind norm = NormKind::rms;
+  bool norm_bias = true;
+  double norm_eps = 1e-6;
+  NormPlace norm_place = NormPlace::before;
+  bool first_attention_norm = true;  // false: the first layer has none
+  bool parallel_residual = false;
+  Activation hidden_act = Activation::silu;
+  bool gated = true;
+  bool mlp_bias = false;
+  bool qk_norm = false;
+  bool attention_bias = false;
+  std::optional<bool> attention_output_bias = {};
+  std::optional<double> attention_scale = {};
+  bool cross_attention = false;
+  double attention_softcap = 0.0;  // c > 0: scores become c tanh(score / c)
   double attention_dropout = 0.0;
-  std::int64_t sliding_window = 0;  // 0: none
-  bool causal = true;               // false: every token sees all, for tasks that label tokens
+  std::int64_t sliding_window = 0;                // 0: none; if not causal, as many keys on the other side
+  std::vector<std::int64_t> sliding_layers = {};  // that have the window; none named: all
+  bool causal = true;                             // false: every token sees all, for tasks that label tokens
   Score score = Score::dot;
+
+  // Embeddings and head, for one stream but for tie_word_embeddings and final_norm.
+  double embedding_scale = 1.0;
+  bool embedding_norm = false;       // after positions are added
+  std::int64_t type_vocab_size = 0;  // token types of BERT; 0: none
+  bool final_norm = true;            // after the blocks
+  bool output_head = true;           // false: a model of states alone, such as an encoder
+  bool tie_word_embeddings = true;
+  bool head_bias = false;
+  bool head_transform = false;  // the head of masked language models (layers/output_head.h)
+  bool head_transform_bias = true;
+  double logits_scale = 1.0;
+  double logits_softcap = 0.0;
+
   EncodingConfig encoding = NoneConfig{};           // of every layer that is not named in the next line
   std::vector<LayerEncoding> layer_encodings = {};  // a layer is named once at most
 
   // Sizes that were 0, filled in; errors name what does not fit.
   TransformerConfig checked() const;
   ModelShape shape() const;  // of a checked config
-  BlockConfig block() const;
+  BlockConfig block(std::int64_t layer) const;
+  bool slides(std::int64_t layer) const;  // whether it has the window
+  NormConfig norm_config() const;
+  OutputHeadConfig head() const;
   // Numbers in the embedding and in the blocks' matrices, of a checked config. In double: a hostile one has more than
   // can be counted.
   double matrix_elements() const;
@@ -62,8 +95,11 @@ struct TransformerConfig {
   std::string describe_encodings() const;  // a line for people
 };
 
-// What a step of training may choose.
+// What a call may choose.
 struct ForwardOptions {
+  // Tokens of each sequence, if not all: others are padding, which no token sees. [B]
+  std::span<const std::int64_t> lengths = {};
+  TensorView<const std::int32_t, 2> token_types{};  // [B, T], of models with type_vocab_size; without data: 0
   std::uint64_t dropout_seed = 0;
   std::int64_t first_position = 0;
   // Weights of attention of one layer, [B, H, T, T]; without data they are not made.
@@ -99,6 +135,9 @@ class Transformer {
   void set_encoding(const EncodingConfig& encoding);
   void set_layer_encoding(std::size_t index, const EncodingConfig& encoding);
 
+  // tokens [B, T] to the states after the last norm, [B, T, hidden_size].
+  void encode(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> states, Workspace& workspace,
+              const ForwardOptions& options = {}) const;
   // tokens [B, T] to logits [B, T, vocab_size].
   void forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> logits, Saved* saved,
                Workspace& workspace, const ForwardOptions& options = {}) const;
@@ -111,40 +150,51 @@ class Transformer {
   CacheStorage suitable_storage() const;
   // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
   Cache make_cache(const LayerCacheConfig& config) const;
+  // With cross-attention: the states [B, S, C] of an encoder that all tokens see, of the first lengths[b] tokens.
+  void read_states(TensorView<const float, 3> states, std::span<const std::int64_t> lengths, Cache& cache,
+                   Workspace& workspace) const;
   void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
               Workspace& workspace) const;
 
  private:
   Transformer(const TransformerConfig& config, InitialValues initial, std::uint64_t seed);  // of a checked config
   bool gaussian() const { return config_.score == Score::w2; }
-  const Weight& head() const { return head_ ? *head_ : embedding_.weight(); }
-  Weight& head() { return head_ ? *head_ : embedding_.weight(); }
   const PlanInput& plan_of(const LayerPlans& plans, std::size_t layer) const;
-  AttentionOptions attention_options(std::uint64_t dropout_seed, std::size_t layer) const;
-  void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x) const;
-  void save_tokens(TensorView<const std::int32_t, 2> tokens, Saved& saved) const;
+  AttentionOptions attention_options(const ForwardOptions& options, std::size_t layer) const;
+  void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x,
+             const ForwardOptions& options, Saved* saved) const;
+  void embed_backward(const Saved& saved, const Streams& grad, PlanGradient& grad_plan, Workspace& workspace);
+  // The states after the last norm, in `normed`.
+  void run(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> normed, Saved* saved, Workspace& workspace,
+           const ForwardOptions& options) const;
+  void normalise(TensorView<const float, 2> x, TensorView<float, 2> normed, Norm::Saved* saved) const;
 
   TransformerConfig config_;
   Embedding embedding_;
-  std::optional<Embedding> log_sigma_embedding_;
+  std::optional<Embedding> log_sigma_embedding_, type_embedding_;
+  std::optional<Norm> embedding_norm_;
   std::vector<AnyBlock> blocks_;
-  RmsNorm norm_;
-  std::optional<Weight> head_;  // when not tied
+  std::optional<Norm> norm_;
+  std::optional<OutputHead> head_;
   LayerPositions positions_;
 };
 
 // What forward keeps for backward. Reused from step to step, it allocates nothing but the plans of encodings that
 // learn.
 struct Transformer::Saved {
-  Tensor<std::int32_t, 2> tokens;
-  LayerPlans plans;  // shared with the layers
+  Tensor<std::int32_t, 2> tokens, token_types;
+  std::vector<std::int64_t> lengths;  // which the layers' options refer to
+  LayerPlans plans;                   // shared with the layers
+  Tensor<float, 3> embedded;          // before their norm, if they have one
+  Norm::Saved embedding_norm;
   struct Layer {
     Tensor<float, 3> mu, log_sigma;  // the block's input
     std::variant<Block::Saved, W2Block::Saved> block;
   };
   std::vector<Layer> layers;
   Tensor<float, 3> last, last_log_sigma, normed;  // after the blocks
-  RmsNorm::Saved norm;
+  Norm::Saved norm;
+  OutputHead::Saved head;
 };
 
 // Keys and values of every layer, and how many tokens have been read.
@@ -159,6 +209,7 @@ class Transformer::Cache {
   std::vector<LayerCache> layers_;
   std::int64_t length_ = 0, capacity_ = 0;
   CachedKeys keys_ = CachedKeys::rotated;
+  CacheStorage storage_ = CacheStorage::float32;
 };
 
 }  // namespace phasor

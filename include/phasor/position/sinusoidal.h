@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "phasor/core/tensor.h"
+#include "phasor/position/plan.h"
 
 namespace phasor {
 
@@ -18,6 +19,8 @@ struct SinusoidalConfig {
   static constexpr std::string_view kEncoding = "sinusoidal";
   double theta = 10000.0;
   double amplitude = 1.0;
+  // Where the sine and cosine of an angle stand: next to each other, or all sines before all cosines, as in Marian.
+  Pairing pairing = Pairing::adjacent;
 };
 
 // The table of positions 0 .. length - 1, [length, dim]; dim must be even.

@@ -1,0 +1,90 @@
+#include "architecture.h"
+
+#include <algorithm>
+
+#include "phasor/position/hugging_face.h"
+
+namespace phasor::pretrained {
+namespace {
+
+constexpr std::string_view kPooler[] = {"pooler.", "position_ids", "cls.seq_relationship", "cls.predictions.decoder.",
+                                        "lm_head.decoder."};
+constexpr std::string_view kMasks[] = {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+                                       "rotary_emb.inv_freq"};
+constexpr std::string_view kFrequencies[] = {"rotary_emb.inv_freq"};
+constexpr std::string_view kMiniMind[] = {"freqs_cos", "freqs_sin"};
+
+}  // namespace
+
+std::span<const Architecture> architectures() {
+  static const Architecture kArchitectures[] = {
+      {"bert", read_bert, kBertNames, "bert.", kPooler},
+      {"bloom", read_bloom, kBloomNames, "transformer."},
+      {"gemma2", read_gemma, kGemmaNames, "model.", kFrequencies},
+      {"gemma3_text", read_gemma, kGemmaNames, "model.", kFrequencies},
+      {"gpt2", read_gpt2, kGpt2Names, "transformer.", kMasks},
+      {"gpt_neox", read_gpt_neox, kGptNeoxNames, "gpt_neox.", kMasks},
+      {"llama", read_llama, kLlamaNames, "model.", kFrequencies},
+      {"minimind", read_llama, kLlamaNames, "model.", kMiniMind},
+      {"mistral", read_llama, kLlamaNames, "model.", kFrequencies},
+      {"modernbert", read_modernbert, kModernBertNames, "model."},
+      {"mpt", read_mpt, kMptNames, "transformer."},
+      {"phi3", read_llama, kPhi3Names, "model.", kFrequencies},
+      {"qwen2", read_llama, kLlamaNames, "model.", kFrequencies},
+      {"qwen3", read_llama, kLlamaNames, "model.", kFrequencies},
+      {"roberta", read_bert, kRobertaNames, "roberta.", kPooler},
+      {"smollm3", read_llama, kLlamaNames, "model.", kFrequencies},
+  };
+  return kArchitectures;
+}
+
+const Architecture* find_architecture(std::string_view model_type) {
+  const auto found = std::ranges::find(architectures(), model_type, &Architecture::model_type);
+  return found == architectures().end() ? nullptr : &*found;
+}
+
+RopeLayers rope_layers(const ConfigFile& config, const std::vector<std::string>& layer_types) {
+  const HuggingFaceRope rope = load_rope_config(config.source());
+  const auto encoding_of = [](const LayerRope& layer) -> EncodingConfig {
+    if (layer.rope) return *layer.rope;
+    return NoneConfig{};
+  };
+  RopeLayers result;
+  const auto most = std::ranges::find(rope.layers, "full_attention", &LayerRope::layer_type);
+  const LayerRope& main = most == rope.layers.end() ? rope.layers.front() : *most;
+  result.encoding = encoding_of(main);
+  for (const LayerRope& layer : rope.layers) {
+    if (&layer == &main) continue;
+    LayerEncoding other{.encoding = encoding_of(layer)};
+    for (std::size_t i = 0; i < layer_types.size(); i++)
+      if (layer_types[i] == layer.layer_type) other.layers.push_back(static_cast<std::int64_t>(i));
+    if (!other.layers.empty()) result.others.push_back(std::move(other));
+  }
+  if (!rope.layers_without_rope.empty()) result.others.push_back({rope.layers_without_rope, NoneConfig{}});
+  return result;
+}
+
+std::vector<std::string> layer_types_of(ConfigFile& config, std::int64_t layers,
+                                        const std::function<bool(std::int64_t)>& slides) {
+  constexpr std::int64_t kMostLayers = 1 << 16;
+  if (layers < 0 || layers > kMostLayers) return {};  // which the model's own check refuses
+  std::vector<std::string> types;
+  for (std::int64_t i = 0; i < layers; i++) types.emplace_back(slides(i) ? "sliding_attention" : "full_attention");
+  types = config.get("layer_types", types);
+  const bool known = std::ranges::all_of(
+      types, [](const std::string& type) { return type == "full_attention" || type == "sliding_attention"; });
+  if (std::ssize(types) != layers || !known)
+    config.refuse("layer_types",
+                  "full_attention or sliding_attention for each of " + std::to_string(layers) + " layers");
+  return types;
+}
+
+std::vector<std::int64_t> sliding_layers(const std::vector<std::string>& layer_types, std::int64_t& window) {
+  std::vector<std::int64_t> layers;
+  for (std::size_t i = 0; i < layer_types.size(); i++)
+    if (layer_types[i] == "sliding_attention") layers.push_back(static_cast<std::int64_t>(i));
+  if (layers.empty()) window = 0;
+  return layers;
+}
+
+}  // namespace phasor::pretrained

@@ -1,0 +1,232 @@
+// The weights of a model from the tensors of a folder: found by name, cut, transposed, converted or used in place.
+#include <algorithm>
+#include <optional>
+
+#include "architecture.h"
+#include "phasor/core/parallel.h"
+
+namespace phasor::pretrained {
+namespace {
+
+// ---- names ----
+
+struct Match {
+  std::string layer, rest;
+};
+
+// "blocks.#.ffn.*" matches "blocks.3.ffn.fc1.weight", with layer 3 and rest "fc1.weight".
+std::optional<Match> match(std::string_view pattern, std::string_view name) {
+  Match result;
+  while (!pattern.empty() && pattern != "*") {
+    if (pattern.front() == '#') {
+      const std::size_t digits = name.find_first_not_of("0123456789");
+      result.layer = name.substr(0, digits);
+      name.remove_prefix(result.layer.size());
+    } else {
+      if (name.empty() || name.front() != pattern.front()) return std::nullopt;
+      name.remove_prefix(1);
+    }
+    pattern.remove_prefix(1);
+  }
+  if (pattern.empty() && !name.empty()) return std::nullopt;
+  result.rest = name;
+  return result;
+}
+
+std::string filled(std::string_view pattern, const Match& with) {
+  std::string name(pattern);
+  if (const std::size_t at = name.find('#'); at != std::string::npos) name.replace(at, 1, with.layer);
+  if (name.ends_with('*')) name.replace(name.size() - 1, 1, with.rest);
+  return name;
+}
+
+struct Source {
+  const TensorName* row;
+  std::string tensor;
+};
+
+Source source_of(std::string_view name, std::span<const TensorName> names) {
+  for (const TensorName& row : names)
+    if (const auto found = match(row.ours, name)) return {&row, filled(row.theirs, *found)};
+  fail(kReader, name, ": has no name in files of this architecture, expected one");
+}
+
+// ---- parts ----
+
+// The rows of a stored tensor that a weight has: `pieces` times `size` rows, `step` rows apart.
+struct Rows {
+  std::int64_t first, size, pieces = 1, step = 0;
+  std::int64_t all;  // rows of the tensor
+};
+
+Rows rows_of(Part part, std::int64_t rows, std::int64_t stored, const TransformerConfig& config) {
+  const std::int64_t size = config.head_dim, heads = config.num_attention_heads;
+  const std::int64_t q = heads * size, k = config.num_key_value_heads * size;
+  const auto of_head = [&](std::int64_t place) {
+    return Rows{.first = place * size, .size = size, .pieces = heads, .step = 3 * size, .all = 3 * q};
+  };
+  switch (part) {
+    case Part::whole:
+      return {.first = 0, .size = rows, .all = rows};
+    case Part::last_rows:
+      return {.first = stored - rows, .size = rows, .all = std::max(stored, rows)};
+    case Part::first_half:
+      return {.first = 0, .size = rows, .all = 2 * rows};
+    case Part::second_half:
+      return {.first = rows, .size = rows, .all = 2 * rows};
+    case Part::query:
+      return {.first = 0, .size = q, .all = q + 2 * k};
+    case Part::key:
+      return {.first = q, .size = k, .all = q + 2 * k};
+    case Part::value:
+      return {.first = q + k, .size = k, .all = q + 2 * k};
+    case Part::query_of_head:
+      return of_head(0);
+    case Part::key_of_head:
+      return of_head(1);
+    case Part::value_of_head:
+      return of_head(2);
+  }
+  fail(kReader, "part: not known, expected one of Part");
+}
+
+std::string shape_of(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); i++) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+// ---- one weight ----
+
+// A weight to be read: everything was checked.
+struct Job {
+  NamedWeight weight;
+  const StoredTensor* tensor;
+  const TensorName* row;
+  Rows rows;
+  std::int64_t columns;
+  bool bf16;  // may be kept so, or is rounded
+};
+
+Job make_job(const NamedWeight& weight, const TensorName& row, const StoredTensor& tensor,
+             const TransformerConfig& config, const std::filesystem::path& folder) {
+  const std::vector<std::int64_t>& shape = weight.weight->shape();
+  const bool transposed = row.transposed && shape.size() == 2;
+  const std::int64_t stored = tensor.shape.empty() ? 0 : transposed ? tensor.shape.back() : tensor.shape.front();
+  const Rows rows = rows_of(row.part, shape.at(0), stored, config);
+  std::vector<std::int64_t> expected = shape;
+  expected[0] = rows.all;
+  if (transposed) std::swap(expected[0], expected[1]);
+  PHASOR_CHECK(tensor.shape == expected && rows.first >= 0, kReader, folder.string(), ": ", tensor.name, " is ",
+               shape_of(tensor.shape), ", expected ", shape_of(expected));
+  PHASOR_CHECK(rows.size * rows.pieces == shape[0], kReader, folder.string(), ": ", tensor.name, ": ", shape[0],
+               " rows of ", weight.name, ", expected ", rows.size * rows.pieces);
+  return {.weight = weight,
+          .tensor = &tensor,
+          .row = &row,
+          .rows = rows,
+          .columns = shape.size() == 2 ? shape[1] : 1,
+          .bf16 = false};
+}
+
+// Some rows of a stored tensor.
+StoredTensor rows_in(const StoredTensor& tensor, std::int64_t first, std::int64_t count, std::int64_t columns) {
+  const auto bytes = static_cast<std::size_t>(type_bytes(tensor.type) * columns);
+  return {tensor.name,
+          tensor.type,
+          {count, columns},
+          tensor.bytes.subspan(static_cast<std::size_t>(first) * bytes, static_cast<std::size_t>(count) * bytes)};
+}
+
+// The values where they lie, or none if the file has them at an odd address.
+template <class T>
+std::shared_ptr<const T> values_in_place(const std::shared_ptr<const TensorFolder>& files, const StoredTensor& rows) {
+  const std::byte* bytes = rows.bytes.data();
+  if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(T) != 0) return nullptr;
+  return {files, reinterpret_cast<const T*>(bytes)};
+}
+
+bool keep_in_place(const Job& job, const std::shared_ptr<const TensorFolder>& files) {
+  if (job.rows.pieces != 1 || job.row->transposed || job.row->plus != 0.0f) return false;
+  const StoredTensor rows = rows_in(*job.tensor, job.rows.first, job.rows.size, job.columns);
+  if (job.bf16 && rows.type == StoredType::bf16) {
+    const auto values = values_in_place<bf16>(files, rows);
+    if (values) job.weight.weight->keep_bf16(values);
+    return values != nullptr;
+  }
+  if (!job.bf16 && rows.type == StoredType::f32) {
+    const auto values = values_in_place<float>(files, rows);
+    if (values) job.weight.weight->keep_floats(values);
+    return values != nullptr;
+  }
+  return false;
+}
+
+// Rows of the stored tensor's transpose.
+void read_transposed(const Job& job, const TensorFolder& files, std::span<float> to) {
+  const std::int64_t all = job.rows.all, columns = job.columns;
+  std::vector<float> stored(static_cast<std::size_t>(all * columns));
+  files.read_values(*job.tensor, stored);
+  for (std::int64_t r = 0; r < job.rows.size; r++)
+    for (std::int64_t c = 0; c < columns; c++)
+      to[static_cast<std::size_t>(r * columns + c)] = stored[static_cast<std::size_t>(c * all + job.rows.first + r)];
+}
+
+void read_weight(const Job& job, const TensorFolder& files) {
+  const std::span<float> values = job.weight.weight->value();
+  if (job.row->transposed && job.columns > 1) {
+    read_transposed(job, files, values);
+  } else {
+    const auto count = static_cast<std::size_t>(job.rows.size * job.columns);
+    for (std::int64_t piece = 0; piece < job.rows.pieces; piece++)
+      files.read_values(rows_in(*job.tensor, job.rows.first + piece * job.rows.step, job.rows.size, job.columns),
+                        values.subspan(static_cast<std::size_t>(piece) * count, count));
+  }
+  for (float& value : values) value += job.row->plus;
+  if (job.bf16) job.weight.weight->round_to_bf16();
+}
+
+}  // namespace
+
+void load_weights(Transformer& model, std::span<const TensorName> names, std::string_view prefix,
+                  const std::shared_ptr<const TensorFolder>& files, const std::filesystem::path& folder,
+                  Precision precision, std::vector<std::string>& used) {
+  const TransformerConfig& config = model.config();
+  const bool has_prefix = std::ranges::any_of(
+      files->tensors(), [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+  const auto stored_name = [&](const std::string& name) {
+    return name.starts_with(prefix) && !has_prefix ? name.substr(prefix.size()) : name;
+  };
+  std::vector<Job> jobs;
+  for (const NamedWeight& weight : model.weights()) {
+    Source source = source_of(weight.name, names);
+    std::string name = stored_name(source.tensor);
+    // A tied table may be stored as the head.
+    if (weight.name == "embedding.weight" && config.tie_word_embeddings && files->find(name) == nullptr &&
+        config.output_head)
+      name = stored_name(source_of("head.weight", names).tensor);
+    const StoredTensor* found = files->find(name);
+    const StoredTensor& tensor = found ? *found : files->at(stored_name(source.tensor));
+    Job job = make_job(weight, *source.row, tensor, config, folder);
+    const bool may_be_bf16 = precision != Precision::float32 && Transformer::may_be_bf16(weight);
+    job.bf16 = may_be_bf16 && (tensor.type == StoredType::bf16 || precision == Precision::bf16);
+    used.push_back(tensor.name);
+    if (!keep_in_place(job, files)) jobs.push_back(std::move(job));
+  }
+  if (config.tie_word_embeddings && config.output_head)
+    used.push_back(stored_name(source_of("head.weight", names).tensor));
+  parallel_for(std::ssize(jobs), [&](std::int64_t i) { read_weight(jobs[static_cast<std::size_t>(i)], *files); });
+}
+
+void check_all_used(const TensorFolder& files, const std::filesystem::path& folder, std::vector<std::string> used,
+                    std::span<const std::string_view> unused) {
+  std::ranges::sort(used);
+  for (const StoredTensor& tensor : files.tensors()) {
+    const bool known =
+        std::ranges::binary_search(used, tensor.name) ||
+        std::ranges::any_of(unused, [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; });
+    PHASOR_CHECK(known, kReader, folder.string(), ": has a tensor ", tensor.name, ", which this architecture does not");
+  }
+}
+
+}  // namespace phasor::pretrained
