@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "models/golden_model.h"
 #include "phasor/core/simd_target.h"
 #include "phasor/layers/loss.h"
 #include "phasor/models/generate.h"
@@ -26,31 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kFolder = in_source_folder("tests/golden/pretrained");
-
-std::vector<float> floats(const TensorFile& file, const std::string& name) {
-  std::vector<float> values(static_cast<std::size_t>(element_count(file.at(name))));
-  read_floats(file.at(name), values);
-  return values;
-}
-
-Tensor<std::int32_t, 2> tokens(const TensorFile& file, const std::string& name) {
-  const StoredTensor& tensor = file.at(name);
-  Tensor<std::int32_t, 2> result({tensor.shape[0], tensor.shape[1]});
-  std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
-  return result;
-}
-
-// Within `tolerance` of the largest value.
-void expect_near(const std::string& name, std::span<const float> found, std::span<const float> expected,
-                 double tolerance) {
-  ASSERT_EQ(found.size(), expected.size()) << name;
-  double largest = 0, worst = 0;
-  for (std::size_t i = 0; i < found.size(); i++) {
-    largest = std::max(largest, std::fabs(static_cast<double>(expected[i])));
-    worst = std::max(worst, std::fabs(static_cast<double>(found[i]) - expected[i]));
-  }
-  EXPECT_LE(worst, tolerance * largest) << name << ", largest " << largest;
-}
 
 // Our names and theirs come in the same order of layers, but for where embedding, norm and head stand.
 std::string stored_name(std::string name) {
@@ -70,33 +46,33 @@ class Pretrained : public testing::TestWithParam<const char*> {};
 
 TEST_P(Pretrained, LogitsAndGradientsAreThoseOfTransformers) {
   Transformer model = Transformer::from_pretrained(kFolder / GetParam());
-  const TensorFile expected(kFolder / GetParam() / "expected.safetensors");
-  const Tensor<std::int32_t, 2> input = tokens(expected, "tokens");
+  const GoldenModel expected(kFolder / GetParam());
+  const Tensor<std::int32_t, 2> input = expected.tokens("tokens");
   const std::int64_t rows = input.size(), vocabulary = model.config().vocab_size;
   Tensor<float, 3> logits({input.shape()[0], input.shape()[1], vocabulary}), gradient(logits.shape());
   Workspace workspace;
   Transformer::Saved saved;
   model.forward(input.view(), logits.view(), &saved, workspace);
-  expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"), 1e-5);
+  expect_near("logits", logits, expected.floats("logits"), 1e-5);
 
   std::vector<std::int32_t> targets;
   for (std::int64_t i = 0; i < rows; i++)
     targets.push_back((i + 1) % input.shape()[1] == 0 ? kIgnoredTarget : input.data()[i + 1]);
   const CrossEntropy loss = cross_entropy({logits.data(), {rows, vocabulary}}, targets,
                                           {.grad_logits = {gradient.data(), {rows, vocabulary}}}, workspace);
-  EXPECT_NEAR(loss.loss, floats(expected, "loss")[0], 1e-5);
+  EXPECT_NEAR(loss.loss, expected.floats("loss")[0], 1e-5);
   model.backward(saved, gradient.view(), workspace);
   for (const NamedWeight& each : model.weights()) {
     const std::string name = "gradient." + stored_name(each.name);
     // A bias of keys that are not rotated changes no weight; of the rest of such sums only rounding is left.
-    expect_near(name, each.weight->gradient(), floats(expected, name), 1e-4);
+    expect_near(name, each.weight->gradient(), expected.floats(name), 1e-4);
   }
 }
 
 TEST_P(Pretrained, WritesTheSameText) {
   const Transformer model = Transformer::from_pretrained(kFolder / GetParam());
-  const TensorFile expected(kFolder / GetParam() / "expected.safetensors");
-  const Tensor<std::int32_t, 2> prompt = tokens(expected, "tokens"), written = tokens(expected, "generated");
+  const GoldenModel expected(kFolder / GetParam());
+  const Tensor<std::int32_t, 2> prompt = expected.tokens("tokens"), written = expected.tokens("generated");
   Workspace workspace;
   const std::vector<std::int32_t> found =
       generate(model, {prompt.data(), 7}, {.new_tokens = written.size(), .stop_token = 2}, workspace);
@@ -105,8 +81,8 @@ TEST_P(Pretrained, WritesTheSameText) {
 
 // ---- the same models stored otherwise ----
 
-Tensor<float, 3> logits_of(const Transformer& model, const TensorFile& expected) {
-  const Tensor<std::int32_t, 2> input = tokens(expected, "tokens");
+Tensor<float, 3> logits_of(const Transformer& model, const GoldenModel& expected) {
+  const Tensor<std::int32_t, 2> input = expected.tokens("tokens");
   Tensor<float, 3> logits({input.shape()[0], input.shape()[1], model.config().vocab_size});
   Workspace workspace;
   model.forward(input.view(), logits.view(), nullptr, workspace);
@@ -145,10 +121,9 @@ void expect_rounded_model(const char* name, double unit) {
   for (std::size_t w = 0; w < found.size(); w++)
     for (std::size_t i = 0; i < found[w].weight->value().size(); i++)
       ASSERT_EQ(found[w].weight->value()[i], static_cast<float>(T(whole[w].weight->value()[i]))) << found[w].name;
-  const TensorFile expected(kFolder / name / "expected.safetensors");
+  const GoldenModel expected(kFolder / name);
   const Tensor<float, 3> logits = logits_of(model, expected);
-  expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"),
-              12 * unit);
+  expect_near("logits", logits, expected.floats("logits"), 12 * unit);
 }
 
 TEST_P(Pretrained, FromBf16) { expect_rounded_model<bf16>(GetParam(), 0x1p-9); }
@@ -161,20 +136,20 @@ std::vector<float> floats_of(const Tensor<float, 3>& x) { return {x.begin(), x.e
 // A model whose file has BF16: as it is, and widened.
 class Bf16Model {
  public:
-  explicit Bf16Model(const char* name) : expected_(kFolder / name / "expected.safetensors") {
+  explicit Bf16Model(const char* name) : expected_(kFolder / name) {
     store_as<bf16>(kFolder / name, folder_.path(), [](const std::string& each) { return each; });
     kept.emplace(Transformer::from_pretrained(folder_.path()));
     widened.emplace(Transformer::from_pretrained(folder_.path(), Precision::float32));
   }
 
   std::vector<float> logits(const Transformer& model) const { return floats_of(logits_of(model, expected_)); }
-  const TensorFile& expected() const { return expected_; }
+  const GoldenModel& expected() const { return expected_; }
 
   std::optional<Transformer> kept, widened;
 
  private:
   TemporaryFolder folder_;
-  TensorFile expected_;
+  GoldenModel expected_;
 };
 
 TEST_P(Pretrained, MatricesStayInBf16) {
@@ -223,7 +198,7 @@ TEST_P(Pretrained, FloatsMayBeRoundedToBf16) {
 // Decoding widens weights, a prompt may round activations, and the cache is bf16.
 TEST_P(Pretrained, DecodingInBf16IsThatOfTheSameWeightsInFloat) {
   const Bf16Model model(GetParam());
-  const Tensor<std::int32_t, 2> prompt = tokens(model.expected(), "tokens");
+  const Tensor<std::int32_t, 2> prompt = model.expected().tokens("tokens");
   for (const std::string& target : simd_targets()) {
     set_simd_target(target);
     std::vector<float> last[2];
@@ -242,7 +217,7 @@ TEST_P(Pretrained, DecodingInBf16IsThatOfTheSameWeightsInFloat) {
 
 TEST_P(Pretrained, WeightsOfBf16AreNotTrained) {
   Bf16Model model(GetParam());
-  const Tensor<std::int32_t, 2> input = tokens(model.expected(), "tokens");
+  const Tensor<std::int32_t, 2> input = model.expected().tokens("tokens");
   Tensor<float, 3> logits({input.shape()[0], input.shape()[1], model.kept->config().vocab_size});
   Workspace workspace;
   Transformer::Saved saved;
@@ -260,9 +235,9 @@ TEST(Tied, TheTableMayBeStoredAsTheHead) {
   });
   const TensorFolder stored(folder.path());
   ASSERT_EQ(stored.find("model.embed_tokens.weight"), nullptr);
-  const TensorFile expected(kFolder / "qwen3/expected.safetensors");
+  const GoldenModel expected(kFolder / "qwen3");
   const Tensor<float, 3> logits = logits_of(Transformer::from_pretrained(folder.path()), expected);
-  expect_near("logits", {logits.data(), static_cast<std::size_t>(logits.size())}, floats(expected, "logits"), 1e-5);
+  expect_near("logits", logits, expected.floats("logits"), 1e-5);
 }
 
 // ---- what is refused ----
@@ -298,14 +273,15 @@ TEST_F(Broken, MissingKey) {
 }
 TEST_F(Broken, OtherArchitecture) {
   edit("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"");
-  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: model_type is \"mamba\"", "expected one of bert, bloom");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: model_type is \"mamba\"",
+               "expected one of bert, bloom");
 }
 // Memory is not asked for before the files are looked at.
 TEST_F(Broken, SizesThatNobodyHas) {
   edit("\"vocab_size\": 61", "\"vocab_size\": 1000000000000");
   EXPECT_ERROR(Transformer::from_pretrained(folder_), "vocab_size: 1000000000000", "expected 1 to 2147483647");
   edit("\"vocab_size\": 1000000000000", "\"vocab_size\": 2000000000");
-  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: a model of 6.4", "expected one of the 19616");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: a model of 640", "expected one of the 19616");
   edit("\"vocab_size\": 2000000000", "\"vocab_size\": 61");
   edit("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 60000");
   EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: a model of 4608", "expected one of the 19616");

@@ -43,7 +43,8 @@ const Architecture* find_architecture(std::string_view model_type) {
   return found == architectures().end() ? nullptr : &*found;
 }
 
-RopeLayers rope_layers(const ConfigFile& config, const std::vector<std::string>& layer_types) {
+RopeLayers rope_layers(ConfigFile& config, const std::vector<std::string>& layer_types) {
+  config.read_elsewhere({"no_rope_layers", "partial_rotary_factor"});
   const HuggingFaceRope rope = load_rope_config(config.source());
   const auto encoding_of = [](const LayerRope& layer) -> EncodingConfig {
     if (layer.rope) return *layer.rope;

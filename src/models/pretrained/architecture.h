@@ -68,7 +68,7 @@ struct RopeLayers {
   std::vector<LayerEncoding> others = {};
 };
 // With `layer_types`, layers that slide may have a rotation of their own.
-RopeLayers rope_layers(const ConfigFile& config, const std::vector<std::string>& layer_types = {});
+RopeLayers rope_layers(ConfigFile& config, const std::vector<std::string>& layer_types = {});
 // `layer_types` of the config, or made by `slides`, which says whether layer i has the window.
 std::vector<std::string> layer_types_of(ConfigFile& config, std::int64_t layers,
                                         const std::function<bool(std::int64_t)>& slides);

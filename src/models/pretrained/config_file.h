@@ -56,6 +56,10 @@ class ConfigFile {
   bool flag(const char* key, bool otherwise) { return get(key, otherwise); }
   double number(const char* key, double otherwise) { return get(key, otherwise); }
   std::string text(const char* key, const std::string& otherwise) { return get(key, otherwise); }
+  // Keys that another reader of the same file reads.
+  void read_elsewhere(std::initializer_list<const char*> keys) {
+    for (const char* key : keys) reader_.find(key);
+  }
   FieldReader object(const char* key) { return reader_.object(key); }
 
   // Activations by the names of transformers.

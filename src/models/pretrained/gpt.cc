@@ -136,6 +136,7 @@ TransformerConfig read_bloom(ConfigFile& config, const TensorFolder& /*files*/) 
 TransformerConfig read_mpt(ConfigFile& config, const TensorFolder& /*files*/) {
   const std::int64_t width = config.integer("d_model");
   config.expect("no_bias", true);
+  config.expect("expansion_ratio", std::int64_t{4});  // the only one that transformers computes
   double dropout = 0.0;
   if (config.has("attn_config")) {
     FieldReader attention = config.object("attn_config");
@@ -159,7 +160,7 @@ TransformerConfig read_mpt(ConfigFile& config, const TensorFolder& /*files*/) {
           .hidden_size = width,
           .num_hidden_layers = config.integer("n_layers"),
           .num_attention_heads = config.integer("n_heads"),
-          .intermediate_size = width * config.integer("expansion_ratio", 4),
+          .intermediate_size = 4 * width,
           .max_position_embeddings = config.integer("max_seq_len", 2048),
           .norm = NormKind::layer,
           .norm_bias = false,
