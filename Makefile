@@ -245,6 +245,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers, safetensors
 	$(VENV)/bin/python tests/golden/make_goldens.py
 	$(VENV)/bin/python tests/golden/make_models.py
 	$(VENV)/bin/python tests/golden/make_pretrained.py
+	$(VENV)/bin/python tests/golden/make_architectures.py
 	$(VENV)/bin/python tests/golden/make_safetensors.py
 	$(VENV)/bin/python tests/golden/make_layers.py
 	$(VENV)/bin/python tests/golden/make_tokenizers.py
