@@ -9,8 +9,10 @@
 
 #include "models/golden_model.h"
 #include "phasor/layers/loss.h"
+#include "phasor/models/encoder_decoder.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/text_files.h"
 #include "phasor/models/transformer.h"
 #include "support/temporary_folder.h"
 
@@ -130,6 +132,40 @@ TEST_P(MaskedModel, LogitsAndGradientsAreThoseOfTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transformers, MaskedModel, testing::Values("bert", "roberta", "modernbert"));
+
+class Translation : public testing::TestWithParam<const char*> {};
+
+// Logits of each target token, of sources of different lengths.
+TEST_P(Translation, LogitsAreThoseOfTransformers) {
+  const GoldenModel golden(kFolder / GetParam());
+  const EncoderDecoder model = EncoderDecoder::from_pretrained(golden.folder());
+  const Tensor<std::int32_t, 2> source = golden.tokens("source"), target = golden.tokens("target");
+  const std::vector<std::int64_t> lengths = golden.integers("lengths");
+  const std::int64_t batch = target.shape()[0], count = target.shape()[1];
+  const std::int64_t vocabulary = model.decoder().config().vocab_size;
+  Workspace workspace;
+  Transformer::Cache cache = model.read(source.view(), lengths, {.capacity = count}, workspace);
+  Tensor<float, 3> logits({batch, count, vocabulary});
+  Tensor<float, 2> last({batch, vocabulary});
+  for (std::int64_t t = 0; t < count; t++) {
+    model.decoder().decode({target.data() + t, {batch, 1}, {count, 1}}, cache, last.view(), workspace);
+    for (std::int64_t b = 0; b < batch; b++) std::copy_n(&last(b, 0), vocabulary, &logits(b, t, 0));
+  }
+  expect_near("logits", logits, golden.floats("logits"), 1e-5);
+}
+
+TEST_P(Translation, WritesTheSameText) {
+  const GoldenModel golden(kFolder / GetParam());
+  const EncoderDecoder model = EncoderDecoder::from_pretrained(golden.folder());
+  const Tensor<std::int32_t, 2> source = golden.tokens("source"), written = golden.tokens("generated");
+  std::vector<std::int32_t> expected(written.begin() + 1, written.end());  // after the start token
+  Workspace workspace;
+  EXPECT_EQ(generate(model, {source.data(), static_cast<std::size_t>(source.shape()[1])},
+                     {.max_tokens = std::ssize(expected), .stop_tokens = load_stop_tokens(golden.folder())}, workspace),
+            expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transformers, Translation, testing::Values("t5", "t5_gated", "marian"));
 
 }  // namespace
 }  // namespace phasor

@@ -112,10 +112,11 @@ Job make_job(const NamedWeight& weight, const TensorName& row, const StoredTenso
              const TransformerConfig& config, const std::filesystem::path& folder) {
   const std::vector<std::int64_t>& shape = weight.weight->shape();
   const bool transposed = row.transposed && shape.size() == 2;
-  const std::int64_t stored = tensor.shape.empty() ? 0 : transposed ? tensor.shape.back() : tensor.shape.front();
+  const std::int64_t stored = tensor.shape.empty() ? 0 : transposed || shape.size() == 1 ? tensor.shape.back() : tensor.shape.front();
   const Rows rows = rows_of(row.part, shape.at(0), stored, config);
   std::vector<std::int64_t> expected = shape;
-  expected[0] = rows.all;
+  if (shape.size() == 1 && tensor.shape.size() == 2 && tensor.shape[0] == 1) expected.insert(expected.begin(), 1);
+  expected[expected.size() - shape.size()] = rows.all;  // biases of Marian's heads are [1, n]
   if (transposed) std::swap(expected[0], expected[1]);
   PHASOR_CHECK(tensor.shape == expected && rows.first >= 0, kReader, folder.string(), ": ", tensor.name, " is ",
                shape_of(tensor.shape), ", expected ", shape_of(expected));
