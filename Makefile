@@ -249,6 +249,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers, safetensors
 	$(VENV)/bin/python tests/golden/make_safetensors.py
 	$(VENV)/bin/python tests/golden/make_layers.py
 	$(VENV)/bin/python tests/golden/make_tokenizers.py
+	$(VENV)/bin/python tests/golden/make_sampling.py
 
 clean: ## Remove everything that was built
 	rm -rf build

@@ -75,7 +75,7 @@ TEST_P(Pretrained, WritesTheSameText) {
   const Tensor<std::int32_t, 2> prompt = expected.tokens("tokens"), written = expected.tokens("generated");
   Workspace workspace;
   const std::vector<std::int32_t> found =
-      generate(model, {prompt.data(), 7}, {.new_tokens = written.size(), .stop_token = 2}, workspace);
+      generate(model, {prompt.data(), 7}, {.max_tokens = written.size(), .stop_tokens = {2}}, workspace);
   EXPECT_EQ(found, std::vector<std::int32_t>(written.begin(), written.end()));
 }
 

@@ -52,5 +52,5 @@ def test_the_first_64_tokens_are_those_of_transformers(tokenizer, model, questio
     expected = answer(model, ids)
     assert len(expected) == 64 or expected[-1] == tokenizer.eos_token_id
     tokens = ",".join(map(str, ids))
-    written = phasor("generate", str(FOLDER), "--tokens", tokens, "--new-tokens", "64", "--precision", "float")
+    written = phasor("generate", str(FOLDER), "--tokens", tokens, "--max-tokens", "64", "--precision", "float")
     assert [int(token) for token in written.split()][: len(expected)] == expected

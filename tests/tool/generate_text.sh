@@ -11,7 +11,7 @@ while test "$i" -lt 60; do echo "line $i of a text"; i=$((i + 1)); done >"$folde
   --out "$folder/run" 2>"$folder/log"
 
 write() {  # SEED
-  "$phasor" generate "$folder/run" --prompt 'line ' --temperature 1 --top-k 50 --top-p 0.95 --new-tokens 20 --seed "$1"
+  "$phasor" generate "$folder/run" --prompt 'line ' --temperature 1 --top-k 50 --top-p 0.95 --max-tokens 20 --seed "$1"
 }
 write 1 >"$folder/one"
 write 1 >"$folder/same"

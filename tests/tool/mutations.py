@@ -92,7 +92,7 @@ def of_checkpoint(program: str, folder: Path) -> None:
     run = folder / "run"
     tool.run(tool.train(program, run, 6, "--encoding", "learned", "--save-every", "3")).expect(0)
     evaluate = [program, "eval", str(run), "--rows", "2"]
-    generate = [program, "generate", str(run), "--tokens", "1,2", "--new-tokens", "2"]
+    generate = [program, "generate", str(run), "--tokens", "1,2", "--max-tokens", "2"]
     resume = [program, "train", "--resume", "--out", str(run)]  # it is done: nothing is written
     mutate(run / "config.json", [evaluate, generate, resume])
     mutate(run / "training.json", [evaluate])
@@ -130,7 +130,7 @@ def of_hugging_face(program: str, folder: Path) -> None:
     golden = Path(__file__).parent.parent / "golden" / "pretrained" / "llama"
     model = folder / "llama"
     shutil.copytree(golden, model)
-    generate = [program, "generate", str(model), "--tokens", "5,6", "--new-tokens", "2"]
+    generate = [program, "generate", str(model), "--tokens", "5,6", "--max-tokens", "2"]
     mutate(model / "config.json", [generate, [program, "rope", "--config", str(model)],
                                    [program, "rope", "--json", "--config", str(model)],
                                    [program, "atlas", "--config", str(model), "--output", str(folder / "atlas.html")]])

@@ -30,6 +30,6 @@ refused "$folder/none/run" 'cannot be written \(No such file or directory\)'
 train "$folder/run" 2>"$folder/log"
 mv "$folder/run" "$folder/.run.previous"
 refused "$folder/run" 'has a training in it'
-"$phasor" generate "$folder/run" --tokens 1 --new-tokens 2 >"$folder/log"
+"$phasor" generate "$folder/run" --tokens 1 --max-tokens 2 >"$folder/log"
 test -z "$(find "$folder" -name '.*.new-*')"
 echo "as expected"

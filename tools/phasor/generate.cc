@@ -75,7 +75,7 @@ void add_generate(CLI::App& app) {
   command->add_option("--tokens", options->tokens, "Prompt as token ids, separated by commas")
       ->delimiter(',')
       ->check(whole_number<std::int32_t>(0));
-  command->add_option("--new-tokens", generate.new_tokens, "Number of tokens to generate")
+  command->add_option("--max-tokens", generate.max_tokens, "Number of tokens to generate")
       ->capture_default_str()
       ->check(whole_number(0, kMostTokens));
   command->add_option("--temperature", generate.sampling.temperature, "Sampling temperature; 0: the likeliest token")

@@ -7,27 +7,16 @@
 #include <span>
 #include <vector>
 
+#include "phasor/models/sampling.h"
 #include "phasor/models/transformer.h"
 
 namespace phasor {
 
-// How the next token is drawn: from softmax(logits / temperature), of the top_k likeliest tokens, and of these of the
-// likeliest that together have probability top_p.
-struct Sampling {
-  double temperature = 0.0;  // 0: the likeliest token
-  std::int64_t top_k = 0;    // 0: all
-  double top_p = 1.0;
-  std::uint64_t seed = 0;
-};
-
-// Token number `draw` of a text: equal seeds and draws choose equally. Of equal logits the first counts as likelier.
-std::int32_t sample_token(std::span<const float> logits, const Sampling& sampling, std::uint64_t draw);
-
 struct GenerateOptions {
-  std::int64_t new_tokens = 100;
+  std::int64_t max_tokens = 100;  // that are written; prompt and text must fit the model's longest()
   Sampling sampling{};
-  std::optional<std::int32_t> stop_token{};
-  std::optional<CacheStorage> storage{};  // the model's suitable_storage()
+  std::vector<std::int32_t> stop_tokens{};  // each ends the text, and is its last token
+  std::optional<CacheStorage> storage{};    // the model's suitable_storage()
 };
 
 // Returns the new tokens. on_token, if given, is called with each one, and ends the text by returning false.
