@@ -23,28 +23,33 @@ void check_length(const Transformer& model, std::int64_t prompt, std::int64_t mo
 
 }  // namespace
 
+void continue_text(const Transformer& model, std::int64_t unread, Transformer::Cache& cache,
+                   const GenerateOptions& options, std::vector<std::int32_t>& text, Workspace& workspace,
+                   const std::function<bool(std::int32_t)>& on_token) {
+  check_sampling(options.sampling, kName);
+  Tensor<float, 2> logits({1, model.config().vocab_size});
+  for (std::int64_t count = 0; count < options.max_tokens; count++) {
+    model.decode({&*(text.end() - unread), {1, unread}}, cache, logits.view(), workspace);
+    const std::span<const float> row(logits.data(), static_cast<std::size_t>(logits.size()));
+    text.push_back(sample_token(row, text, options.sampling, static_cast<std::uint64_t>(count)));
+    unread = 1;
+    if (on_token && !on_token(text.back())) break;
+    if (std::ranges::count(options.stop_tokens, text.back()) > 0) break;
+  }
+}
+
 std::vector<std::int32_t> generate(const Transformer& model, std::span<const std::int32_t> prompt,
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token) {
   check_sampling(options.sampling, kName);
-  const auto length = static_cast<std::int64_t>(prompt.size());
+  const std::int64_t length = std::ssize(prompt);
   check_length(model, length, options.max_tokens);
   const std::int64_t capacity = length + options.max_tokens;
   Transformer::Cache cache = model.make_cache({.capacity = capacity,
                                                .storage = options.storage.value_or(model.suitable_storage()),
                                                .keys = model.suitable_keys(capacity)});
-  Tensor<float, 2> logits({1, model.config().vocab_size});
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  text.reserve(static_cast<std::size_t>(capacity));
-  TensorView<const std::int32_t, 2> next(prompt.data(), {1, length});
-  for (std::int64_t count = 0; count < options.max_tokens; count++) {
-    model.decode(next, cache, logits.view(), workspace);
-    const std::span<const float> row(logits.data(), static_cast<std::size_t>(logits.size()));
-    text.push_back(sample_token(row, text, options.sampling, static_cast<std::uint64_t>(count)));
-    if (on_token && !on_token(text.back())) break;
-    if (std::ranges::count(options.stop_tokens, text.back()) > 0) break;
-    next = {&text.back(), {1, 1}};
-  }
+  continue_text(model, length, cache, options, text, workspace, on_token);
   return {text.begin() + length, text.end()};
 }
 

@@ -76,7 +76,7 @@ TEST_P(CausalModel, WritesTheSameText) {
   const Tensor<std::int32_t, 2> prompt = golden.tokens("tokens"), written = golden.tokens("generated");
   Workspace workspace;
   const std::vector<std::int32_t> found =
-      generate(model, {prompt.data(), 7}, {.new_tokens = written.size(), .storage = CacheStorage::float32}, workspace);
+      generate(model, {prompt.data(), 7}, {.max_tokens = written.size(), .storage = CacheStorage::float32}, workspace);
   EXPECT_EQ(found, std::vector<std::int32_t>(written.begin(), written.end()));
 }
 

@@ -117,9 +117,9 @@ class Transformer {
   // Weights that are random at first are zeros, made at first use: for whoever reads them from a file.
   static Transformer with_zeros(const TransformerConfig& config);
 
-  // A model of Hugging Face (docs/models.md has the types): config.json and safetensors, single or sharded, F32, BF16, F16.
-  // By storage, tables and matrices that the files have in BF16 stay so, in the mapped memory of the files; they cannot
-  // be trained. With float32 all weights are floats, with bf16 all tables and matrices are rounded.
+  // A model of Hugging Face (docs/models.md has the types): config.json and safetensors, single or sharded, F32, BF16,
+  // F16. By storage, tables and matrices that the files have in BF16 stay so, in the mapped memory of the files; they
+  // cannot be trained. With float32 all weights are floats, with bf16 all tables and matrices are rounded.
   static Transformer from_pretrained(const std::filesystem::path& folder, Precision precision = default_precision());
 
   const TransformerConfig& config() const { return config_; }

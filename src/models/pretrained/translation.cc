@@ -17,7 +17,7 @@ struct Configs {
 
 struct TwoPartArchitecture {
   std::string_view model_type;
-  Configs (*read)(ConfigFile&);
+  Configs (*read)(ConfigFile&, const TensorFolder&);
   std::span<const TensorName> encoder, decoder;
   std::span<const std::string_view> unused;
 };
@@ -91,12 +91,16 @@ constexpr TensorName kMarianDecoder[] = {
 
 constexpr std::string_view kMarianUnused[] = {"embed_tokens.", "embed_positions."};
 
-Configs read_t5(ConfigFile& config) {
+Configs read_t5(ConfigFile& config, const TensorFolder& files) {
   const std::string ffn = config.text("feed_forward_proj", "relu");
   const bool gated = ffn == "gated-gelu" || ffn == "gated-silu" || ffn == "gated-relu";
   if (!gated && ffn != "relu" && ffn != "gelu_new")
     config.refuse("feed_forward_proj", "relu, gelu_new, gated-gelu, gated-relu or gated-silu");
-  const bool gelu = ffn == "gated-gelu" || ffn == "gelu_new", tied = config.flag("tie_word_embeddings", true);
+  const bool gelu = ffn == "gated-gelu" || ffn == "gelu_new";
+  // Newer files say "tied" also of T5 1.1, whose head is a tensor of its own and whose states are not scaled.
+  const bool says_tied = config.flag("tie_word_embeddings", true);
+  const bool scaled = config.flag("scale_decoder_outputs", says_tied);
+  const bool tied = (says_tied && scaled) || files.find("lm_head.weight") == nullptr;
   const T5Config positions{.buckets = config.integer("relative_attention_num_buckets", 32),
                            .max_distance = config.integer("relative_attention_max_distance", 128)};
   TransformerConfig both{.vocab_size = config.integer("vocab_size"),
@@ -119,13 +123,12 @@ Configs read_t5(ConfigFile& config) {
   result.decoder.cross_attention = true;
   result.decoder.num_hidden_layers = config.integer("num_decoder_layers", both.num_hidden_layers);
   result.decoder.encoding = T5Config{positions.buckets, positions.max_distance, false};
-  if (config.flag("scale_decoder_outputs", tied))
-    result.decoder.logits_scale = 1.0 / std::sqrt(static_cast<double>(both.hidden_size));
+  if (scaled) result.decoder.logits_scale = 1.0 / std::sqrt(static_cast<double>(both.hidden_size));
   config.read_elsewhere({"is_decoder"});  // T5's own files have it, false or true
   return result;
 }
 
-Configs read_marian(ConfigFile& config) {
+Configs read_marian(ConfigFile& config, const TensorFolder& /*files*/) {
   config.expect("share_encoder_decoder_embeddings", true);
   config.expect("tie_word_embeddings", true);
   config.expect("normalize_embedding", false);
@@ -180,12 +183,12 @@ EncoderDecoder EncoderDecoder::from_pretrained(const std::filesystem::path& fold
   using namespace pretrained;
   ConfigFile file(folder);
   const TwoPartArchitecture* architecture = find_two_parts(file.model_type());
-  PHASOR_CHECK(architecture != nullptr, kReader, file.source(), ": model_type is ",
-               json_text(Json(file.model_type())), ", expected marian or t5");
-  const Configs configs = architecture->read(file);
+  PHASOR_CHECK(architecture != nullptr, kReader, file.source(), ": model_type is ", json_text(Json(file.model_type())),
+               ", expected marian or t5");
+  const auto files = std::make_shared<const TensorFolder>(folder);
+  const Configs configs = architecture->read(file, *files);
   const auto start = static_cast<std::int32_t>(file.integer({"decoder_start_token_id", "pad_token_id"}));
   file.finish();
-  const auto files = std::make_shared<const TensorFolder>(folder);
   std::vector<std::string> used;
   const auto load = [&](const TransformerConfig& config, std::span<const TensorName> names) {
     const TransformerConfig checked = config.checked();

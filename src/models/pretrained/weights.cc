@@ -112,7 +112,9 @@ Job make_job(const NamedWeight& weight, const TensorName& row, const StoredTenso
              const TransformerConfig& config, const std::filesystem::path& folder) {
   const std::vector<std::int64_t>& shape = weight.weight->shape();
   const bool transposed = row.transposed && shape.size() == 2;
-  const std::int64_t stored = tensor.shape.empty() ? 0 : transposed || shape.size() == 1 ? tensor.shape.back() : tensor.shape.front();
+  const std::int64_t stored = tensor.shape.empty()              ? 0
+                              : transposed || shape.size() == 1 ? tensor.shape.back()
+                                                                : tensor.shape.front();
   const Rows rows = rows_of(row.part, shape.at(0), stored, config);
   std::vector<std::int64_t> expected = shape;
   if (shape.size() == 1 && tensor.shape.size() == 2 && tensor.shape[0] == 1) expected.insert(expected.begin(), 1);
