@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 30
 DEMO_STEPS ?=
 DEMO := build/demo$(if $(DEMO_STEPS),-of-$(DEMO_STEPS)-steps)
 REPORT ?= build/demo/report.html
-FUZZED := rope_config safetensors tokenizer training_json comparison
+FUZZED := rope_config safetensors tokenizer chat_template training_json comparison
 JOBS := $(shell getconf _NPROCESSORS_ONLN)
 VENV := build/goldens-venv
 PEERS_VENV := build/peers-venv
@@ -241,7 +241,7 @@ fuzz: ## Feed the readers of configs and weights malformed input for FUZZ_SECOND
 goldens: ## Rewrite the golden files from Hugging Face transformers, safetensors and tokenizers (downloads torch)
 	@scripts/packages goldens
 	@test -x $(VENV)/bin/python || python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" "safetensors==0.8.*" "tokenizers==0.23.*" numpy
+	$(VENV)/bin/pip install --quiet "torch==2.15.*" "transformers==5.22.*" "safetensors==0.8.*" "tokenizers==0.23.*" jinja2 numpy
 	$(VENV)/bin/python tests/golden/make_goldens.py
 	$(VENV)/bin/python tests/golden/make_models.py
 	$(VENV)/bin/python tests/golden/make_pretrained.py
@@ -250,6 +250,7 @@ goldens: ## Rewrite the golden files from Hugging Face transformers, safetensors
 	$(VENV)/bin/python tests/golden/make_layers.py
 	$(VENV)/bin/python tests/golden/make_tokenizers.py
 	$(VENV)/bin/python tests/golden/make_sampling.py
+	$(VENV)/bin/python tests/golden/make_chats.py
 
 clean: ## Remove everything that was built
 	rm -rf build

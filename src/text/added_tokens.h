@@ -1,10 +1,12 @@
 // Added tokens: texts that become one token before the model sees anything, special tokens among them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +34,19 @@ class TokenFinder {
   TokenFinder() = default;
   explicit TokenFinder(const std::vector<const AddedToken*>& tokens);
 
-  // Calls part(begin, end, token) for the tokens, and for what lies between them with a null pointer, in order.
+  // Whether the text begins with a token for which this holds.
+  template <class Holds>
+  bool begins_with(std::string_view text, const Holds& holds) const {
+    bool found = false;
+    if (!tokens_.empty())
+      trie_.prefixes(text, [&](std::size_t, std::int32_t i) { found |= holds(*tokens_[static_cast<std::size_t>(i)]); });
+    return found;
+  }
+
+  // Calls part(begin, end, token) for the tokens, and for what lies between them with a null pointer, in order. At the
+  // plain places, which are sorted, none is found.
   template <class Part>
-  void split(std::string_view text, const Part& part) const {
+  void split(std::string_view text, std::span<const std::size_t> plain, const Part& part) const {
     std::size_t done = 0;
     for (std::size_t at = 0; !tokens_.empty() && at < text.size();) {
       const auto found = trie_.longest(text.substr(at));
@@ -43,6 +55,10 @@ class TokenFinder {
         continue;
       }
       const AddedToken& token = *tokens_[static_cast<std::size_t>(found->second)];
+      if (std::ranges::binary_search(plain, at)) {
+        at++;
+        continue;
+      }
       std::size_t begin = at, end = at += found->first;
       if (token.single_word && touches_word(text, begin, end)) continue;
       if (token.lstrip) begin = std::max(space_before(text, begin), done);

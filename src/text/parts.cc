@@ -10,6 +10,12 @@ namespace phasor {
 
 using namespace text;
 
+namespace {
+
+constexpr const char* kEncode = "Tokenizer::encode";
+
+}  // namespace
+
 TokenizerParts::TokenizerParts(FieldReader& reader) {
   std::string version;
   reader.since("version", version, {"1.0"});
@@ -42,23 +48,64 @@ void TokenizerParts::give_back(std::unique_ptr<Memory> memory) const {
   memories_.push_back(std::move(memory));
 }
 
-std::vector<std::int32_t> TokenizerParts::tokenize(std::string_view text) const {
+std::vector<std::int32_t> TokenizerParts::tokenize(std::string_view text, std::span<const std::size_t> plain) const {
   constexpr std::size_t kLargest = std::size_t{1} << 30;
-  PHASOR_CHECK(text.size() <= kLargest, "Tokenizer::encode", "text: ", text.size(), " bytes, expected at most ",
-               kLargest);
+  PHASOR_CHECK(text.size() <= kLargest, kEncode, "text: ", text.size(), " bytes, expected at most ", kLargest);
   std::string repaired;
   if (!is_utf8(text)) text = repaired = replace_broken(text);
   std::unique_ptr<Memory> memory = take_memory();
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 8);
-  added_->plain().split(text, [&](std::size_t begin, std::size_t end, const AddedToken* token) {
-    if (token != nullptr)
+  added_->plain().split(text, plain, [&](std::size_t begin, std::size_t end, const AddedToken* token) {
+    if (token != nullptr) {
       ids.push_back(token->id);
-    else
-      tokenize_section(text.substr(begin, end - begin), begin == 0, *memory, ids);
+      return;
+    }
+    const std::size_t before = ids.size();
+    const std::string_view section = text.substr(begin, end - begin);
+    tokenize_section(section, begin == 0, *memory, ids);
+    if (!plain.empty()) refuse_special(section, std::span(ids).subspan(before));
   });
   give_back(std::move(memory));
   return ids;
+}
+
+namespace {
+
+// Special tokens, and added ones that a template of chats writes; not a mere space, which it writes as text.
+bool is_control(const AddedToken& token, std::string_view chat) {
+  const bool space = token.content.find_first_not_of(" \t\n\r") == std::string::npos;
+  return token.special || (!space && chat.find(token.content) != std::string_view::npos);
+}
+
+}  // namespace
+
+// Models, too, may know the text of a special token: those of kind Unigram do.
+void TokenizerParts::refuse_special(std::string_view text, std::span<const std::int32_t> ids) const {
+  for (const std::int32_t id : ids) {
+    const AddedToken* token = added_->find(id);
+    PHASOR_CHECK(token == nullptr || !token->special || text.find(token->content) == std::string_view::npos, kEncode,
+                 "text: spells the special token ", token->content,
+                 ", which this tokenizer's model knows, expected none");
+  }
+}
+
+// Places in normalised text are not those in the text: a token that is found there is refused.
+std::string TokenizerParts::mark_control_tokens(std::string_view text, std::string_view chat) const {
+  const std::string repaired = replace_broken(text);
+  Section section{repaired, true};
+  if (normalizer_) normalizer_(section);
+  added_->normalized().split(section.text, {}, [&](std::size_t, std::size_t, const AddedToken* token) {
+    PHASOR_CHECK(token == nullptr || !is_control(*token, chat), kEncode, "text: spells the special token ",
+                 token->content, ", which this tokenizer finds in normalised text, expected none");
+  });
+  std::string marked;
+  for (std::size_t i = 0; i < repaired.size(); i++) {
+    const auto control = [&](const AddedToken& token) { return is_control(token, chat); };
+    if (added_->plain().begins_with(std::string_view(repaired).substr(i), control)) marked += kMark;
+    marked += repaired[i];
+  }
+  return marked;
 }
 
 // Between added tokens that are looked for in the text as it is given.
@@ -71,7 +118,7 @@ void TokenizerParts::tokenize_section(std::string_view text, bool at_start, Memo
     normalizer_(section);
     text = section.text;
   }
-  added_->normalized().split(text, [&](std::size_t begin, std::size_t end, const AddedToken* token) {
+  added_->normalized().split(text, {}, [&](std::size_t begin, std::size_t end, const AddedToken* token) {
     if (token != nullptr)
       ids.push_back(token->id);
     else

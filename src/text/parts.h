@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,11 @@ class TokenizerParts {
   // The object that a tokenizer.json is, without its nulls.
   explicit TokenizerParts(FieldReader& reader);
 
-  // The ids of a text, without special tokens around it.
-  std::vector<std::int32_t> tokenize(std::string_view text) const;
+  // The ids of a text, without special tokens around it. No added token is found at the plain places, which are sorted.
+  std::vector<std::int32_t> tokenize(std::string_view text, std::span<const std::size_t> plain = {}) const;
+  // See Tokenizer. The result is valid UTF-8 but for the marks.
+  std::string mark_control_tokens(std::string_view text, std::string_view chat) const;
+  static constexpr char kMark = '\xFF';
   // Cut, with special tokens. Takes the ids.
   EncodedText assemble(std::vector<std::int32_t> first, std::vector<std::int32_t>* second,
                        bool add_special_tokens) const;
@@ -52,6 +56,7 @@ class TokenizerParts {
   std::unique_ptr<Memory> take_memory() const;
   void give_back(std::unique_ptr<Memory> memory) const;
 
+  void refuse_special(std::string_view text, std::span<const std::int32_t> ids) const;
   void tokenize_section(std::string_view text, bool at_start, Memory& memory, std::vector<std::int32_t>& ids) const;
   void tokenize_pieces(std::string_view text, bool at_start, Memory& memory, std::vector<std::int32_t>& ids) const;
 

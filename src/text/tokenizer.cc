@@ -46,6 +46,21 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_spec
   return std::move(encoding.ids);
 }
 
+std::string Tokenizer::mark_control_tokens(std::string_view text, std::string_view chat) const {
+  return parts_->mark_control_tokens(text, chat);
+}
+
+std::vector<std::int32_t> Tokenizer::encode_marked(std::string_view text) const {
+  std::string without;
+  std::vector<std::size_t> marks;
+  for (const char c : text)
+    if (c == TokenizerParts::kMark)
+      marks.push_back(without.size());
+    else
+      without += c;
+  return parts_->assemble(parts_->tokenize(without, marks), nullptr, false).ids;
+}
+
 EncodedText Tokenizer::encode_pair(std::string_view first, std::string_view second, bool add_special_tokens) const {
   std::vector<std::int32_t> of_second = parts_->tokenize(second);
   EncodedText encoding = parts_->assemble(parts_->tokenize(first), &of_second, add_special_tokens);

@@ -40,7 +40,8 @@ TEST_F(TextFiles, StopTokensAreNumbers) {
 }
 
 TEST_F(TextFiles, TheTokenizerFitsTheModel) {
-  EXPECT_ERROR(load_tokenizer(folder_.path(), {}), folder_.path().string(), "no tokenizer.json");
+  EXPECT_ERROR(load_tokenizer(folder_.path(), {}), (folder_.path() / "tokenizer.json").string() + ": no such file",
+               "save_pretrained");
   std::filesystem::copy_file(in_source_folder("examples/tokenizer.json"), folder_.path() / "tokenizer.json");
   const std::int64_t tokens = Tokenizer::from_file(folder_.path() / "tokenizer.json").vocab_size();
   EXPECT_EQ(load_tokenizer(folder_.path(), {.vocab_size = tokens + 5}).vocab_size(), tokens);
@@ -54,6 +55,30 @@ TEST_F(TextFiles, SpecialTokensMayGoBeyondTheModel) {
     "rstrip": false, "normalized": false, "special": true}],
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
   EXPECT_EQ(load_tokenizer(folder_.path(), {.vocab_size = 2}).vocab_size(), 3);
+}
+
+TEST_F(TextFiles, TemplatesOfChatsAreInOneOfTwoFiles) {
+  const std::vector<ChatMessage> hello{{"user", "Hello"}};
+  EXPECT_ERROR(load_chat_template(folder_.path()), folder_.path().string(), "chat_template.jinja");
+  write("tokenizer_config.json", R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null,
+    "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"})");
+  EXPECT_EQ(load_chat_template(folder_.path()).format(hello), "<s>Hello</s>");
+  write("chat_template.jinja", "{{ bos_token }}[{{ messages[0].role }}]{{ pad_token is defined }}\n");
+  EXPECT_EQ(load_chat_template(folder_.path()).format(hello), "<s>[user]False");
+}
+
+TEST_F(TextFiles, OfSeveralTemplatesTheDefaultIsTaken) {
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "x"},
+    {"name": "default", "template": "y"}]})");
+  EXPECT_EQ(load_chat_template(folder_.path()).format({}), "y");
+  for (const char* wrong : {"5", "[{\"name\": \"default\", \"template\": 5}]"}) {
+    write("tokenizer_config.json", "{\"chat_template\": " + std::string(wrong) + "}");
+    EXPECT_ERROR(load_chat_template(folder_.path()), "tokenizer_config.json: chat_template: 5, expected a text");
+  }
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
+  EXPECT_ERROR(load_chat_template(folder_.path()), "no template of chats");
+  write("tokenizer_config.json", R"({"chat_template": "{{ nothing }}"})");
+  EXPECT_ERROR(load_chat_template(folder_.path()).format({}), "tokenizer_config.json: chat_template: line 1: ");
 }
 
 }  // namespace

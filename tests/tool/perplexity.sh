@@ -27,6 +27,6 @@ expect 2 '--factor: given without --rope-scaling' -- perplexity "$folder/model" 
 expect 2 '--cache: int4, expected float, bf16, f16 or int8' -- perplexity "$folder/model" --cache int4
 expect 2 '--length: 99999, expected at most what --text has' -- perplexity "$folder/model" --length 99999
 rm "$folder/model/tokenizer.json"
-expect 2 'model: no tokenizer.json, expected one' -- perplexity "$folder/model"
+expect 2 'model/tokenizer.json: no such file, expected it' -- perplexity "$folder/model"
 expect 2 'no_such_folder: no such folder' -- perplexity no_such_folder
 expect 2 'no_such_text: cannot be read' -- "$phasor" perplexity "$folder/run" --text no_such_text

@@ -26,6 +26,7 @@ struct EncodedText {
   std::vector<std::int32_t> ids{}, type_ids{}, attention_mask{};
 };
 
+class ChatTemplate;
 class TokenizerParts;
 
 // Texts are UTF-8 of at most 1 GiB. Bytes that are not UTF-8 are read as U+FFFD, one for each longest part that begins
@@ -51,8 +52,13 @@ class Tokenizer {
   std::optional<std::string> id_to_token(std::int32_t id) const;
 
  private:
+  friend class ChatTemplate;
   friend class StreamDecoder;
   explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts);
+  // The text with a mark, a byte that is not UTF-8, before each control token in it: a special token, or an added one
+  // that the template of a chat writes. encode_marked takes the marks away, and finds no added token where one was.
+  std::string mark_control_tokens(std::string_view text, std::string_view chat) const;
+  std::vector<std::int32_t> encode_marked(std::string_view text) const;
   std::shared_ptr<const TokenizerParts> parts_;
 };
 
