@@ -58,6 +58,7 @@
 #include "phasor/layers/linear.h"
 #include "phasor/layers/loss.h"
 #include "phasor/layers/norm.h"
+#include "phasor/layers/output_head.h"
 #include "phasor/layers/positions.h"
 #include "phasor/layers/streams.h"
 #include "phasor/layers/w2_attention_layer.h"

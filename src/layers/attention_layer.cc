@@ -137,7 +137,8 @@ LayerCache AttentionLayer::make_cache(const LayerCacheConfig& config) const {
 }
 
 void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options,
-                            LayerCache& cache, TensorView<float, 3> y, Workspace& workspace) const {
+                            LayerCache& cache, TensorView<float, 3> y, Workspace& workspace,
+                            std::span<const std::int64_t> counts) const {
   check_inputs({.query = x}, y.shape);
   PHASOR_CHECK(!cache.log_sigma, kLayer, "cache: of two streams, expected one that make_cache made");
   detail::check_decode_options(kLayer, options);
@@ -148,10 +149,12 @@ void AttentionLayer::decode(TensorView<const float, 3> x, const PlanInput& plan,
   AttentionOptions all = detail::call_options({.layer = kLayer, .scale = config_.scale}, options, *plan);
   all.causal = true;
   all.k_rotary = rotation.of_all_keys;
+  const std::vector<std::int64_t> before(cache.lengths().begin(), cache.lengths().end());
+  all.query_offsets = before;
   const TensorView<const float, 4> q = by_heads(to.seen_q()), k = by_heads(to.seen_k()), v = by_heads(to.v);
   detail::in_layer(kLayer, [&] {
-    cache.mu.append(k, v, rotation.of_new_keys);
-    detail::or_forget(cache, x.shape[1], [&] { attention_forward(q, cache.mu, {.out = by_heads(to.heads)}, all); });
+    cache.mu.append(k, v, rotation.of_new_keys, counts);
+    detail::or_forget(cache, before, [&] { attention_forward(q, cache.mu, {.out = by_heads(to.heads)}, all); });
   });
   projections_.forward_out(to.heads, y);
 }

@@ -113,13 +113,15 @@ void attend_backward(W2AttentionLayer& layer, const W2AttentionLayer::Saved& sav
 }
 
 void decode_streams(const AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
-                    const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
-  layer.decode(x.mu, plan, options, cache, y.mu, workspace);
+                    const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace,
+                    std::span<const std::int64_t> counts) {
+  layer.decode(x.mu, plan, options, cache, y.mu, workspace, counts);
 }
 
 void decode_streams(const W2AttentionLayer& layer, const ConstStreams& x, const PlanInput& plan,
-                    const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace) {
-  layer.decode(x, plan, options, cache, y, workspace);
+                    const AttentionOptions& options, LayerCache& cache, const Streams& y, Workspace& workspace,
+                    std::span<const std::int64_t> counts) {
+  layer.decode(x, plan, options, cache, y, workspace, counts);
 }
 
 void feed(const FeedForward& layer, const ConstStreams& x, const Streams& y, FeedForward::Saved* saved,
@@ -328,13 +330,14 @@ void TransformerBlock<Attention, FeedForward>::forward(const ConstStreams& x, co
 template <class Attention, class FeedForward>
 void TransformerBlock<Attention, FeedForward>::decode(const ConstStreams& x, const PlanInput& plan,
                                                       const AttentionOptions& options, LayerCache& cache,
-                                                      const Streams& y, Workspace& workspace) const {
+                                                      const Streams& y, Workspace& workspace,
+                                                      std::span<const std::int64_t> counts) const {
   check_shapes(x, y);
   const Shape<3>& shape = x.mu.shape;
   const Workspace::Scope scope(workspace);
   Streams middle = take_streams(workspace, shape, kGaussian);
   around_attention_.forward(x, x, middle, nullptr, workspace, [&](const ConstStreams& in, const Streams& out) {
-    decode_streams(attention_, in, plan, options, cache, out, workspace);
+    decode_streams(attention_, in, plan, options, cache, out, workspace, counts);
   });
   if (cross_attention_) {
     const Streams next = take_streams(workspace, shape, kGaussian);

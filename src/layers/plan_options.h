@@ -43,14 +43,14 @@ CacheRotation cache_rotation(const char* layer, CachedKeys keys, const PositionP
 // The cache sets positions of queries and numbers of keys.
 void check_decode_options(const char* layer, const AttentionOptions& options);
 
-// Attends to a cache to which `tokens` were just appended. If that throws, they are removed again.
+// Attends to a cache to which tokens were just appended. If that throws, they are removed again: the lengths are those
+// before.
 template <class Attend>
-void or_forget(LayerCache& cache, std::int64_t tokens, const Attend& attend) {
+void or_forget(LayerCache& cache, std::span<const std::int64_t> before, const Attend& attend) {
   try {
     attend();
   } catch (...) {
-    for (std::size_t b = 0; b < cache.lengths().size(); b++)
-      cache.truncate(static_cast<std::int64_t>(b), cache.lengths()[b] - tokens);
+    for (std::size_t b = 0; b < before.size(); b++) cache.truncate(static_cast<std::int64_t>(b), before[b]);
     throw;
   }
 }

@@ -146,7 +146,8 @@ LayerCache W2AttentionLayer::make_cache(const LayerCacheConfig& config) const {
 }
 
 void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options,
-                              LayerCache& cache, const Streams& y, Workspace& workspace) const {
+                              LayerCache& cache, const Streams& y, Workspace& workspace,
+                              std::span<const std::int64_t> counts) const {
   check_streams(x, y);
   PHASOR_CHECK(cache.log_sigma, kLayer, "cache: of one stream, expected one that make_cache made");
   detail::check_decode_options(kLayer, options);
@@ -158,17 +159,17 @@ void W2AttentionLayer::decode(const ConstStreams& x, const PlanInput& plan, cons
   AttentionOptions all = detail::call_options({.layer = kLayer, .scaled = false}, options, *plan);
   all.causal = true;
   all.k_rotary = rotation.of_all_keys;
+  const std::vector<std::int64_t> before(mus.lengths().begin(), mus.lengths().end());
   const W2Streams<const float> k = to.k(), v = to.v();
   detail::in_layer(kLayer, [&] {
-    mus.append(k.mu, v.mu, rotation.of_new_keys);
-    log_sigmas.append(k.log_sigma, v.log_sigma);  // same lengths and shapes: it throws only if the line above does
+    mus.append(k.mu, v.mu, rotation.of_new_keys, counts);
+    log_sigmas.append(k.log_sigma, v.log_sigma, {},
+                      counts);  // same lengths and shapes: it throws only if the line above does
   });
-  std::vector<std::int64_t> offsets;
-  for (const std::int64_t length : mus.lengths()) offsets.push_back(length - x.mu.shape[1]);
-  all.query_offsets = offsets;
+  all.query_offsets = before;
   all.key_lengths = mus.lengths();
   detail::in_layer(kLayer, [&] {
-    detail::or_forget(cache, x.mu.shape[1], [&] {
+    detail::or_forget(cache, before, [&] {
       w2_attention_forward(to.q(), {mus.keys<float>(), log_sigmas.keys<float>()},
                            {mus.values<float>(), log_sigmas.values<float>()}, tau(), {.out = to.heads()}, all);
     });

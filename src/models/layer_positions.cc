@@ -1,6 +1,7 @@
 #include "phasor/models/layer_positions.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -83,16 +84,24 @@ void LayerPositions::backward(const LayerPlans& plans, std::span<const PlanGradi
       lower_backward(entries_[i].encoding, entries_[i].weights, placement, gradients[i]);
 }
 
-LayerPlans LayerPositions::decoding_plans(std::int64_t first, std::int64_t count, CachedKeys keys) const {
-  Placement placement{.queries = consecutive_positions(count, first), .shape = shape_};
+// Sequences of one length share their positions. Tokens beyond the new ones of a sequence are padding: their positions
+// stay below the length, which learned tables may end at.
+LayerPlans LayerPositions::decoding_plans(std::span<const std::int64_t> firsts, std::int64_t count, std::int64_t length,
+                                          CachedKeys keys) const {
+  const bool same = std::ranges::adjacent_find(firsts, std::not_equal_to<>()) == firsts.end();
+  Tensor<std::int64_t, 3> queries({1, same ? 1 : std::ssize(firsts), count});
+  for (std::int64_t b = 0; b < queries.shape()[1]; b++)
+    for (std::int64_t t = 0; t < count; t++)
+      queries(0, b, t) = std::min(firsts[static_cast<std::size_t>(b)] + t, length - 1);
+  Placement placement{.queries = std::move(queries), .shape = shape_};
   if (keys == CachedKeys::unrotated) {
-    placement.keys = consecutive_positions(first + count);
+    placement.keys = consecutive_positions(length);
   } else {  // Cached keys are already rotated: only the range of distances is needed, which the two ends give.
     Tensor<std::int64_t, 3> ends({1, 1, 2});
-    ends(0, 0, 1) = first + count - 1;
+    ends(0, 0, 1) = length - 1;
     placement.keys = std::move(ends);
   }
-  LayerPlans plans{.first = first, .count = count};
+  LayerPlans plans{.first = firsts[0], .count = count};
   for (const Entry& entry : entries_) plans.plans.emplace_back(lower(entry.encoding, entry.weights, placement));
   return plans;
 }

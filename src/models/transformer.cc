@@ -1,6 +1,7 @@
 #include "phasor/models/transformer.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "phasor/core/parallel.h"
@@ -187,6 +188,7 @@ void Transformer::embed_backward(const Saved& saved, const Streams& grad, PlanGr
 
 void Transformer::normalise(TensorView<const float, 2> x, TensorView<float, 2> normed, Norm::Saved* saved) const {
   if (norm_) return norm_->forward(x, normed, saved);
+  if (x.data == normed.data) return;
   for (std::int64_t n = 0; n < x.shape[0]; n++) std::copy_n(&x(n, 0), x.shape[1], &normed(n, 0));
 }
 
@@ -272,15 +274,20 @@ void Transformer::backward(const Saved& saved, TensorView<const float, 3> grad_l
 
 // ---- decoding ----
 
+std::int64_t Transformer::Cache::length() const { return lengths_.empty() ? 0 : *std::ranges::max_element(lengths_); }
+
 void Transformer::Cache::truncate(std::int64_t length) {
-  PHASOR_CHECK(length >= 0 && length <= length_, "Transformer::Cache", "length: ", length, ", expected 0 to ", length_);
-  for (LayerCache& layer : layers_)
-    for (std::int64_t b = 0; b < static_cast<std::int64_t>(layer.lengths().size()); b++) layer.truncate(b, length);
-  length_ = length;
+  PHASOR_CHECK(length >= 0 && length <= this->length(), "Transformer::Cache", "length: ", length, ", expected 0 to ",
+               this->length());
+  for (std::size_t b = 0; b < lengths_.size(); b++) {
+    lengths_[b] = std::min(lengths_[b], length);
+    for (LayerCache& layer : layers_) layer.truncate(static_cast<std::int64_t>(b), lengths_[b]);
+  }
 }
 
 Transformer::Cache Transformer::make_cache(const LayerCacheConfig& config) const {
   Cache cache;
+  cache.lengths_.assign(static_cast<std::size_t>(config.batch), 0);
   cache.capacity_ = config.capacity;
   cache.keys_ = config.keys;
   cache.storage_ = config.storage;
@@ -297,30 +304,56 @@ void Transformer::read_states(TensorView<const float, 3> states, std::span<const
         blocks_[i]);
 }
 
-void Transformer::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
-                         Workspace& workspace) const {
+void Transformer::check_decode(TensorView<const std::int32_t, 2> tokens, const Cache& cache,
+                               TensorView<float, 2> logits, std::span<const std::int64_t> counts) const {
   PHASOR_CHECK(head_.has_value(), kModel, "decode: of a model without an output head, expected one with it");
   PHASOR_CHECK(config_.causal, kModel, "decode: of a model that is not causal, expected a causal one");
-  const std::int64_t batch = tokens.shape[0], count = tokens.shape[1], length = cache.length_ + count;
+  const std::int64_t batch = tokens.shape[0], count = tokens.shape[1];
   PHASOR_CHECK(count >= 1, kModel, "tokens: ", shape_text(tokens.shape), ", expected at least one token");
-  PHASOR_CHECK(length <= cache.capacity_, kModel, "tokens: ", count, " more after ", cache.length_,
-               ", expected at most the cache's ", cache.capacity_);
+  PHASOR_CHECK(batch == std::ssize(cache.lengths_), kModel, "tokens: ", shape_text(tokens.shape), ", expected the ",
+               cache.lengths_.size(), " sequences of the cache");
+  PHASOR_CHECK(counts.empty() || std::ssize(counts) == batch, kModel, "counts: ", counts.size(), ", expected ", batch,
+               ", one for each sequence, or none");
+  for (std::size_t b = 0; b < cache.lengths_.size(); b++) {
+    const std::int64_t more = counts.empty() ? count : counts[b];
+    PHASOR_CHECK(more >= 0 && more <= count, kModel, "counts: ", more, ", expected 0 to ", count);
+    PHASOR_CHECK(more <= cache.capacity_ - cache.lengths_[b], kModel, "tokens: ", more, " more after ",
+                 cache.lengths_[b], ", expected at most the cache's ", cache.capacity_);
+  }
+  const bool same = std::ranges::adjacent_find(cache.lengths_, std::not_equal_to<>()) == cache.lengths_.end();
+  PHASOR_CHECK(
+      cache.keys_ == CachedKeys::rotated || (same && counts.empty()), kModel,
+      "tokens: of sequences of different lengths, with unrotated keys, expected one length: their angles follow "
+      "the length");
   PHASOR_CHECK(logits.shape == Shape<2>({batch, config_.vocab_size}), kModel, "logits: ", shape_text(logits.shape),
                ", expected [", batch, ", ", config_.vocab_size, "]");
+}
+
+void Transformer::decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
+                         Workspace& workspace, std::span<const std::int64_t> counts) const {
+  check_decode(tokens, cache, logits, counts);
+  const std::int64_t batch = tokens.shape[0], count = tokens.shape[1];
+  const auto count_of = [&](std::size_t b) { return counts.empty() ? count : counts[b]; };
+  std::vector<std::int64_t> lengths = cache.lengths_;
+  for (std::size_t b = 0; b < lengths.size(); b++) lengths[b] += count_of(b);
+  const std::int64_t longest = std::max<std::int64_t>(1, *std::ranges::max_element(lengths));
   const Workspace::Scope scope(workspace);
-  const LayerPlans plans = positions_.decoding_plans(cache.length_, count, cache.keys_);
+  const LayerPlans plans = positions_.decoding_plans(cache.lengths_, count, longest, cache.keys_);
   const Streams x = take_streams(workspace, {batch, count, config_.hidden_size}, gaussian());
   embed(tokens, *plans.plans[0], x, {}, nullptr);
   for (std::size_t i = 0; i < blocks_.size(); i++)
     std::visit(
         [&](const auto& block) {
-          block.decode(x, plan_of(plans, i), attention_options({}, i), cache.layers_[i], x, workspace);
+          block.decode(x, plan_of(plans, i), attention_options({}, i), cache.layers_[i], x, workspace, counts);
         },
         blocks_[i]);
-  cache.length_ = length;
+  cache.lengths_ = std::move(lengths);
   const TensorView<float, 2> last = workspace.take(Shape<2>{batch, config_.hidden_size});
-  const TensorView<const float, 3> all = x.mu;
-  normalise({all.data + (count - 1) * all.strides[1], last.shape, {all.strides[0], 1}}, last, nullptr);
+  for (std::int64_t b = 0; b < batch; b++) {
+    const std::int64_t t = std::max<std::int64_t>(0, count_of(static_cast<std::size_t>(b)) - 1);
+    std::copy_n(&x.mu(b, t, 0), config_.hidden_size, &last(b, 0));
+  }
+  normalise(last, last, nullptr);
   head_->forward(last, embedding_.weight(), logits, nullptr, workspace);
 }
 

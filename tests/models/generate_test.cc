@@ -40,6 +40,45 @@ TEST(Generate, WithCacheEqualsWithout) {
   }
 }
 
+// Prompts of different lengths together, one of which ends early.
+TEST(Generate, BatchEqualsOneByOne) {
+  const std::vector<std::vector<std::int32_t>> prompts{{3, 1, 4, 1, 5, 9, 2}, {6}, {5, 3, 5}};
+  for (ModelCase& each : model_cases()) {
+    Transformer model(each.config, 9);
+    for (const NamedWeight& weight : model.weights())
+      if (weight.weight->shape().size() == 2)
+        for (float& value : weight.weight->value()) value *= 12.0f;
+    Workspace workspace;
+    GenerateOptions options{.max_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 10, .seed = 4}};
+    options.stop_tokens = {generate(model, prompts[1], options, workspace)[7]};
+    std::vector<std::vector<std::int32_t>> expected;
+    for (const auto& prompt : prompts) expected.push_back(generate(model, prompt, options, workspace));
+    EXPECT_LE(expected[1].size(), 8u);
+    std::vector<std::vector<std::int32_t>> told(prompts.size());
+    const auto on_token = [&](std::size_t b, std::int32_t token) {
+      told[b].push_back(token);
+      return true;
+    };
+    EXPECT_EQ(generate_batch(model, prompts, options, workspace, on_token), expected) << each.name;
+    EXPECT_EQ(told, expected);
+  }
+}
+
+TEST(Generate, BatchOfPromptsWhoseAnglesFollowTheLength) {
+  const RopeConfig dynamic{.head_dim = 6, .scaling = {.type = "dynamic", .factor = 2.0}, .max_position_embeddings = 8};
+  const Transformer model(small_config(dynamic, Score::dot), 1);
+  const std::vector<std::vector<std::int32_t>> prompts{{3, 1, 4}, {1, 5, 9, 2, 6}};
+  Workspace workspace;
+  const auto written = generate_batch(model, prompts, {.max_tokens = 12}, workspace);
+  for (std::size_t b = 0; b < 2; b++) EXPECT_EQ(written[b], without_cache(model, prompts[b], 12, {}));
+  Transformer::Cache cache = model.make_cache({.batch = 2, .capacity = 9, .keys = CachedKeys::unrotated});
+  Tensor<std::int32_t, 2> tokens({2, 3});
+  Tensor<float, 2> logits({2, 29});
+  const std::vector<std::int64_t> counts{3, 1};
+  EXPECT_ERROR(model.decode(tokens.view(), cache, logits.view(), workspace, counts),
+               "of sequences of different lengths", "expected one length");
+}
+
 TEST(Generate, DynamicScalingKeepsKeysUnrotated) {
   const RopeConfig dynamic{.head_dim = 6, .scaling = {.type = "dynamic", .factor = 2.0}, .max_position_embeddings = 8};
   const Transformer model(small_config(dynamic, Score::dot), 1);

@@ -48,6 +48,49 @@ inline TransformerConfig shared_encoding(const EncodingConfig& encoding, const E
   return config;
 }
 
+// As BERT has it, with the head of masked language models; rotated, since biases of keys that are not change nothing.
+inline TransformerConfig norms_after() {
+  TransformerConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+  config.norm = NormKind::layer;
+  config.norm_place = NormPlace::after;
+  config.hidden_act = Activation::gelu;
+  config.gated = false;
+  config.mlp_bias = config.attention_bias = true;
+  config.embedding_norm = true;
+  config.type_vocab_size = 2;
+  config.final_norm = false;
+  config.head_bias = config.head_transform = true;
+  return config;
+}
+
+// As Gemma 2 has it.
+inline TransformerConfig norms_around() {
+  TransformerConfig config = small_config(RopeConfig{.head_dim = 6}, Score::dot);
+  config.norm_place = NormPlace::around;
+  config.hidden_act = Activation::gelu_tanh;
+  config.qk_norm = true;
+  config.attention_scale = 0.3;
+  config.attention_softcap = 4.0;
+  config.sliding_window = 4;
+  config.sliding_layers = {1};
+  config.embedding_scale = 2.5;
+  config.logits_scale = 0.5;
+  config.logits_softcap = 3.0;
+  return config;
+}
+
+// As GPT-NeoX has it.
+inline TransformerConfig parallel() {
+  TransformerConfig config = small_config(RopeConfig{.head_dim = 6, .rotary_dim = 4}, Score::dot);
+  config.norm = NormKind::layer;
+  config.norm_bias = false;
+  config.parallel_residual = true;
+  config.attention_bias = true;
+  config.attention_output_bias = false;
+  config.tie_word_embeddings = false;
+  return config;
+}
+
 inline std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> cases;
   const EncodingConfig global = RopeConfig{.head_dim = 6, .theta = 1e6}, local = RopeConfig{.head_dim = 6};
@@ -57,6 +100,9 @@ inline std::vector<ModelCase> model_cases() {
   cases.push_back({"learned_and_rope", two_encodings(learned, local, Score::dot)});
   cases.push_back({"t5_and_relative", two_encodings(t5, RelativeConfig{.max_distance = 5}, Score::dot)});
   cases.push_back({"alibi_and_shared_t5", shared_encoding(AlibiConfig{.causal = true}, t5, Score::dot)});
+  cases.push_back({"norms_after", norms_after()});
+  cases.push_back({"norms_around", norms_around()});
+  cases.push_back({"parallel", parallel()});
   const ModelShape shape = small_config(NoneConfig{}, Score::dot).shape();
   for (const Score score : {Score::dot, Score::w2})
     for (const Encoding& row : encodings())

@@ -63,11 +63,12 @@ class AttentionLayer {
   void backward(const Saved& saved, TensorView<const float, 3> grad_y, const AttentionInputGradients& grad_inputs,
                 PlanGradient* grad_plan, Workspace& workspace, TensorView<float, 4> grad_mask = {});
 
-  // Decoding: the new tokens x [B, n, C] are added to the cache and attend to all of it, causally. The plan has the
+  // Decoding: the new tokens x [B, n, C], or the first counts[b] of each sequence, are added to the cache and attend to
+  // all of it, causally. The plan has the
   // rotation of the new tokens; for a cache of unrotated keys also (rotate_k) of all tokens, the new ones included.
   LayerCache make_cache(const LayerCacheConfig& config) const;
   void decode(TensorView<const float, 3> x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
-              TensorView<float, 3> y, Workspace& workspace) const;
+              TensorView<float, 3> y, Workspace& workspace, std::span<const std::int64_t> counts = {}) const;
 
   // Attention to an encoder's states [B, S, C], whose keys and values are made once; `lengths` of each sequence, or
   // none. Positions play no part.

@@ -137,7 +137,7 @@ class TransformerBlock {
   // New tokens x, [B, n, C] after those of the cache, as in AttentionLayer.
   LayerCache make_cache(const LayerCacheConfig& config) const { return attention_.make_cache(config); }
   void decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
-              const Streams& y, Workspace& workspace) const;
+              const Streams& y, Workspace& workspace, std::span<const std::int64_t> counts = {}) const;
   // With cross-attention: gives a cache an encoder's states [B, S, C], of the first lengths[b] of each sequence.
   void read_states(TensorView<const float, 3> states, std::span<const std::int64_t> lengths, CacheStorage storage,
                    LayerCache& cache, Workspace& workspace) const;

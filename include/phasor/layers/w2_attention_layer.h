@@ -57,7 +57,7 @@ class W2AttentionLayer {
   // numbers.
   LayerCache make_cache(const LayerCacheConfig& config) const;
   void decode(const ConstStreams& x, const PlanInput& plan, const AttentionOptions& options, LayerCache& cache,
-              const Streams& y, Workspace& workspace) const;
+              const Streams& y, Workspace& workspace, std::span<const std::int64_t> counts = {}) const;
 
  private:
   struct Activations;

@@ -29,4 +29,10 @@ void continue_text(const Transformer& model, std::int64_t unread, Transformer::C
                    const GenerateOptions& options, std::vector<std::int32_t>& text, Workspace& workspace,
                    const std::function<bool(std::int32_t)>& on_token = {});
 
+// Several prompts at once, each with a length of its own: a step reads the weights once for all of them. Texts are
+// those of one prompt alone. on_token gets the number of the prompt too; false ends that text.
+std::vector<std::vector<std::int32_t>> generate_batch(
+    const Transformer& model, std::span<const std::vector<std::int32_t>> prompts, const GenerateOptions& options,
+    Workspace& workspace, const std::function<bool(std::size_t, std::int32_t)>& on_token = {});
+
 }  // namespace phasor

@@ -49,8 +49,10 @@ class LayerPositions {
   // Adds what the plans' gradients make of the weights. A plan whose gradient is empty has no layer that uses it.
   void backward(const LayerPlans& plans, std::span<const PlanGradient> gradients);
 
-  // Decoding: plans of new tokens that see all tokens before them, whose keys are cached.
-  LayerPlans decoding_plans(std::int64_t first, std::int64_t count, CachedKeys keys) const;
+  // Decoding: plans of new tokens of each sequence, the first of which is at firsts[b]. They see all tokens before
+  // them, whose keys are cached; the longest sequence will have `length`.
+  LayerPlans decoding_plans(std::span<const std::int64_t> firsts, std::int64_t count, std::int64_t length,
+                            CachedKeys keys) const;
   // How keys must be kept for texts up to this length: unrotated where their angles change when the text grows.
   CachedKeys suitable_keys(std::int64_t capacity) const;
 

@@ -148,13 +148,14 @@ class Transformer {
   CachedKeys suitable_keys(std::int64_t capacity) const { return positions_.suitable_keys(capacity); }
   // bf16 if the weights are of bf16, but for W2.
   CacheStorage suitable_storage() const;
-  // Decoding: tokens [B, n] after those of the cache; logits [B, vocab_size] of the last of them.
+  // Decoding: tokens [B, n] after those of the cache, or the first counts[b] of each sequence; logits [B, vocab_size]
+  // of the last of them (undefined where counts[b] is 0).
   Cache make_cache(const LayerCacheConfig& config) const;
   // With cross-attention: the states [B, S, C] of an encoder that all tokens see, of the first lengths[b] tokens.
   void read_states(TensorView<const float, 3> states, std::span<const std::int64_t> lengths, Cache& cache,
                    Workspace& workspace) const;
-  void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits,
-              Workspace& workspace) const;
+  void decode(TensorView<const std::int32_t, 2> tokens, Cache& cache, TensorView<float, 2> logits, Workspace& workspace,
+              std::span<const std::int64_t> counts = {}) const;
 
  private:
   Transformer(const TransformerConfig& config, InitialValues initial, std::uint64_t seed);  // of a checked config
@@ -167,6 +168,8 @@ class Transformer {
   // The states after the last norm, in `normed`.
   void run(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> normed, Saved* saved, Workspace& workspace,
            const ForwardOptions& options) const;
+  void check_decode(TensorView<const std::int32_t, 2> tokens, const Cache& cache, TensorView<float, 2> logits,
+                    std::span<const std::int64_t> counts) const;
   void normalise(TensorView<const float, 2> x, TensorView<float, 2> normed, Norm::Saved* saved) const;
 
   TransformerConfig config_;
@@ -197,17 +200,20 @@ struct Transformer::Saved {
   OutputHead::Saved head;
 };
 
-// Keys and values of every layer, and how many tokens have been read.
+// Keys and values of every layer, and how many tokens of each sequence have been read.
 class Transformer::Cache {
  public:
-  std::int64_t length() const { return length_; }
+  std::span<const std::int64_t> lengths() const& { return lengths_; }
+  std::span<const std::int64_t> lengths() const&& = delete;
+  std::int64_t length() const;  // the longest
   std::int64_t capacity() const { return capacity_; }
-  void truncate(std::int64_t length);  // of all sequences
+  void truncate(std::int64_t length);  // of all sequences that are longer
 
  private:
   friend class Transformer;
   std::vector<LayerCache> layers_;
-  std::int64_t length_ = 0, capacity_ = 0;
+  std::vector<std::int64_t> lengths_;
+  std::int64_t capacity_ = 0;
   CachedKeys keys_ = CachedKeys::rotated;
   CacheStorage storage_ = CacheStorage::float32;
 };
