@@ -70,6 +70,7 @@
 #include "phasor/models/encoder_decoder.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/layer_positions.h"
+#include "phasor/models/prompt_cache.h"
 #include "phasor/models/safetensors.h"
 #include "phasor/models/text_files.h"
 #include "phasor/models/transformer.h"

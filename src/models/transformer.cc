@@ -285,6 +285,17 @@ void Transformer::Cache::truncate(std::int64_t length) {
   }
 }
 
+std::vector<std::vector<std::span<std::byte>>> Transformer::Cache::replace_rows(std::int64_t length) {
+  PHASOR_CHECK(lengths_.size() == 1, "Transformer::Cache", "sequences: ", lengths_.size(), ", expected 1");
+  std::vector<std::vector<std::span<std::byte>>> rows;
+  for (LayerCache& layer : layers_) {
+    rows.push_back(layer.mu.replace_rows(0, length));
+    if (layer.log_sigma) rows.push_back(layer.log_sigma->replace_rows(0, length));
+  }
+  lengths_[0] = length;
+  return rows;
+}
+
 Transformer::Cache Transformer::make_cache(const LayerCacheConfig& config) const {
   Cache cache;
   cache.lengths_.assign(static_cast<std::size_t>(config.batch), 0);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -114,6 +115,13 @@ class KvCache {
   std::span<const std::int64_t> lengths() const&& = delete;
   std::int64_t longest() const;
   const KvCacheConfig& config() const { return config_; }
+
+  // Sequence b as it is stored, for files: the rows of its tokens, by head, of keys, values, and of their scales if
+  // they are int8. The second function gives the sequence `length` tokens, whose rows the caller then writes.
+  std::vector<std::span<const std::byte>> stored_rows(std::int64_t b) const&;
+  std::vector<std::span<const std::byte>> stored_rows(std::int64_t b) const&& = delete;
+  std::vector<std::span<std::byte>> replace_rows(std::int64_t b, std::int64_t length);
+
   const detail::CacheRows& key_rows() const { return keys_; }
   const detail::CacheRows& value_rows() const { return values_; }
 

@@ -9,6 +9,7 @@
 // With W2 scores there are two embedding tables, of mu and of log_sigma (layers/streams.h), and the head reads mu.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -208,6 +209,10 @@ class Transformer::Cache {
   std::int64_t length() const;  // the longest
   std::int64_t capacity() const { return capacity_; }
   void truncate(std::int64_t length);  // of all sequences that are longer
+  std::span<const LayerCache> layers() const& { return layers_; }
+  std::span<const LayerCache> layers() const&& = delete;
+  // Gives all layers `length` tokens of the only sequence, whose rows the caller then writes (KvCache::replace_rows).
+  std::vector<std::vector<std::span<std::byte>>> replace_rows(std::int64_t length);
 
  private:
   friend class Transformer;

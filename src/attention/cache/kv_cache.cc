@@ -45,6 +45,48 @@ void KvCache::truncate(std::int64_t b, std::int64_t length) {
   lengths_[static_cast<std::size_t>(b)] = length;
 }
 
+namespace {
+
+// The bytes of the first `length` rows of each head of sequence b.
+template <class Byte, class Tensor>
+void list_rows(Tensor& rows, std::int64_t b, std::int64_t length, std::vector<std::span<Byte>>& to) {
+  const auto& view = rows.view();
+  const std::int64_t row = view.strides[2];
+  for (std::int64_t g = 0; g < view.shape[1]; g++) {
+    auto* first = view.data + b * view.strides[0] + g * view.strides[1];
+    to.emplace_back(reinterpret_cast<Byte*>(first), static_cast<std::size_t>(length * row) * sizeof(*first));
+  }
+}
+
+template <class Byte, class Rows>
+void list_cache_rows(Rows& rows, std::int64_t b, std::int64_t length, std::vector<std::span<Byte>>& to) {
+  std::visit([&](auto& numbers) { list_rows<Byte>(numbers, b, length, to); }, rows.numbers);
+  if (rows.scales.size() > 0) list_rows<Byte>(rows.scales, b, length, to);
+}
+
+}  // namespace
+
+std::vector<std::span<const std::byte>> KvCache::stored_rows(std::int64_t b) const& {
+  PHASOR_CHECK(b >= 0 && b < config_.batch, "KvCache::stored_rows", "b: ", b, ", expected 0 to ", config_.batch - 1);
+  std::vector<std::span<const std::byte>> rows;
+  const std::int64_t length = lengths_[static_cast<std::size_t>(b)];
+  list_cache_rows<const std::byte>(keys_, b, length, rows);
+  list_cache_rows<const std::byte>(values_, b, length, rows);
+  return rows;
+}
+
+std::vector<std::span<std::byte>> KvCache::replace_rows(std::int64_t b, std::int64_t length) {
+  constexpr const char* kFunction = "KvCache::replace_rows";
+  PHASOR_CHECK(b >= 0 && b < config_.batch, kFunction, "b: ", b, ", expected 0 to ", config_.batch - 1);
+  PHASOR_CHECK(length >= 0 && length <= config_.capacity, kFunction, "length: ", length, ", expected 0 to ",
+               config_.capacity);
+  std::vector<std::span<std::byte>> rows;
+  list_cache_rows<std::byte>(keys_, b, length, rows);
+  list_cache_rows<std::byte>(values_, b, length, rows);
+  lengths_[static_cast<std::size_t>(b)] = length;
+  return rows;
+}
+
 void KvCache::clear() { std::ranges::fill(lengths_, 0); }
 
 TensorView<const float, 3> KvCache::key_scales() const& {

@@ -1,0 +1,127 @@
+#include "phasor/models/prompt_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "phasor/models/safetensors.h"
+#include "phasor/models/transformer_json.h"
+
+namespace phasor {
+namespace {
+
+constexpr const char *kSave = "save_prompt_cache", *kLoad = "load_prompt_cache";
+constexpr const char* kFormat = "phasor prompt cache 1";
+// In the order of the enums.
+constexpr std::array<std::string_view, 4> kStorages{"float", "bf16", "f16", "int8"};
+constexpr std::array<std::string_view, 2> kKeys{"rotated", "unrotated"};
+
+// 64 bits of FNV-1a (Fowler, Noll, Vo).
+class Hash {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes) value_ = (value_ ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ull;
+  }
+  std::string text() const { return std::to_string(value_); }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ull;
+};
+
+// Settings, and the first numbers of every weight: the files of two trainings differ there.
+std::string fingerprint(Transformer& model) {
+  constexpr std::int64_t kNumbers = 64;
+  Hash hash;
+  const std::string settings = transformer_to_json(model.config());
+  hash.add(std::as_bytes(std::span(settings)));
+  for (const NamedWeight& each : model.weights()) {
+    const Weight& weight = *each.weight;
+    const auto count = static_cast<std::size_t>(std::min(weight.size(), kNumbers));
+    hash.add(weight.is_bf16() ? std::as_bytes(std::span(weight.bf16_matrix().data, count))
+                              : std::as_bytes(weight.value().first(count)));
+  }
+  return hash.text();
+}
+
+// The rows of all layers, and of the second stream of Gaussian tokens after those of the first.
+std::vector<std::vector<std::span<const std::byte>>> rows_of(const Transformer::Cache& cache) {
+  std::vector<std::vector<std::span<const std::byte>>> rows;
+  for (const LayerCache& layer : cache.layers()) {
+    rows.push_back(layer.mu.stored_rows(0));
+    if (layer.log_sigma) rows.push_back(layer.log_sigma->stored_rows(0));
+  }
+  return rows;
+}
+
+std::string layer_name(std::size_t i) { return "rows." + std::to_string(i); }
+
+template <std::size_t N>
+std::size_t word_of(const std::array<std::string_view, N>& words, const TensorMetadata& metadata, const char* key,
+                    const std::string& source) {
+  const auto found = metadata.find(key);
+  const auto* word = std::ranges::find(words, found == metadata.end() ? "" : std::string_view(found->second));
+  PHASOR_CHECK(word != words.end(), kLoad, source, ": ", key, ": ", found == metadata.end() ? "missing" : found->second,
+               ", expected a word that save_prompt_cache wrote");
+  return static_cast<std::size_t>(word - words.begin());
+}
+
+}  // namespace
+
+void save_prompt_cache(const std::filesystem::path& path, Transformer& model, std::span<const std::int32_t> tokens,
+                       const Transformer::Cache& cache) {
+  PHASOR_CHECK(cache.lengths().size() == 1 && cache.length() == std::ssize(tokens), kSave, "tokens: ", tokens.size(),
+               ", expected those of one sequence that the cache has read, ", cache.length());
+  const KvCacheConfig& stored = cache.layers().front().mu.config();
+  PHASOR_CHECK(!cache.layers().front().states, kSave, "cache: with an encoder's states, expected one without");
+  std::vector<std::vector<std::byte>> bytes;
+  for (const auto& layer : rows_of(cache)) {
+    std::vector<std::byte>& all = bytes.emplace_back();
+    for (const std::span<const std::byte> rows : layer) all.insert(all.end(), rows.begin(), rows.end());
+  }
+  std::vector<StoredTensor> tensors{{"tokens", StoredType::i32, {std::ssize(tokens)}, std::as_bytes(tokens)}};
+  for (std::size_t i = 0; i < bytes.size(); i++)
+    tensors.push_back({layer_name(i), StoredType::u8, {std::ssize(bytes[i])}, bytes[i]});
+  save_tensors(path, tensors,
+               {{"format", kFormat},
+                {"model", fingerprint(model)},
+                {"storage", std::string(kStorages[static_cast<std::size_t>(stored.storage)])},
+                {"keys", std::string(kKeys[static_cast<std::size_t>(stored.keys)])}});
+}
+
+PromptCache load_prompt_cache(const std::filesystem::path& path, Transformer& model, std::int64_t capacity) {
+  const TensorFile file(path);
+  const TensorMetadata& metadata = file.metadata();
+  const auto is = [&](const char* key, const std::string& value) {
+    const auto found = metadata.find(key);
+    return found != metadata.end() && found->second == value;
+  };
+  PHASOR_CHECK(is("format", kFormat), kLoad, path.string(), ": not a prompt cache, expected a file of ", kSave);
+  PHASOR_CHECK(is("model", fingerprint(model)), kLoad, path.string(),
+               ": of another model, or of the same in another precision, expected one that this model wrote");
+  const auto storage = static_cast<CacheStorage>(word_of(kStorages, metadata, "storage", path.string()));
+  const auto keys = static_cast<CachedKeys>(word_of(kKeys, metadata, "keys", path.string()));
+  const StoredTensor& stored = file.at("tokens");
+  const std::int64_t count = element_count(stored);
+  PHASOR_CHECK(stored.type == StoredType::i32 && count <= capacity, kLoad, path.string(), ": tokens: ", count, " of ",
+               type_name(stored.type), ", expected at most ", capacity, " of I32");
+  PromptCache result{std::vector<std::int32_t>(static_cast<std::size_t>(count)),
+                     model.make_cache({.capacity = capacity, .storage = storage, .keys = keys})};
+  std::memcpy(result.tokens.data(), stored.bytes.data(), stored.bytes.size());
+  const auto layers = result.cache.replace_rows(count);
+  for (std::size_t i = 0; i < layers.size(); i++) {
+    std::span<const std::byte> from = file.at(layer_name(i)).bytes;
+    std::size_t expected = 0;
+    for (const std::span<std::byte> rows : layers[i]) expected += rows.size();
+    PHASOR_CHECK(from.size() == expected, kLoad, path.string(), ": ", layer_name(i), ": ", from.size(),
+                 " bytes, expected ", expected);
+    for (const std::span<std::byte> rows : layers[i]) {
+      std::ranges::copy(from.first(rows.size()), rows.begin());
+      from = from.subspan(rows.size());
+    }
+  }
+  return result;
+}
+
+}  // namespace phasor

@@ -1,0 +1,67 @@
+#include "phasor/models/prompt_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "models/model_cases.h"
+#include "phasor/models/generate.h"
+#include "phasor/models/safetensors.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace phasor {
+namespace {
+
+const std::vector<std::int32_t> kPrompt{3, 1, 4, 1, 5, 9, 2, 6};
+
+Transformer::Cache read_prompt(const Transformer& model, CacheStorage storage) {
+  Transformer::Cache cache =
+      model.make_cache({.capacity = std::ssize(kPrompt), .storage = storage, .keys = model.suitable_keys(30)});
+  Tensor<float, 2> logits({1, model.config().vocab_size});
+  Workspace workspace;
+  model.decode({kPrompt.data(), {1, std::ssize(kPrompt)}}, cache, logits.view(), workspace);
+  return cache;
+}
+
+// The text after a saved prompt and one more token is that after the whole prompt, for each way to store numbers.
+TEST(PromptCache, TextGoesOnAsIfThePromptWereReadAgain) {
+  const TemporaryFolder folder;
+  for (ModelCase& each : model_cases())
+    for (const CacheStorage storage : {CacheStorage::float32, CacheStorage::bf16, CacheStorage::int8}) {
+      if (each.config.score == Score::w2 && storage != CacheStorage::float32) continue;
+      SCOPED_TRACE(each.name);
+      Transformer model(each.config, 9);
+      for (const NamedWeight& weight : model.weights())
+        if (weight.weight->shape().size() == 2)
+          for (float& value : weight.weight->value()) value *= 12.0f;
+      save_prompt_cache(folder.path() / "prompt", model, kPrompt, read_prompt(model, storage));
+      PromptCache loaded = load_prompt_cache(folder.path() / "prompt", model, 30);
+      EXPECT_EQ(loaded.tokens, kPrompt);
+      Workspace workspace;
+      std::vector<std::int32_t> text = loaded.tokens;
+      text.push_back(7);
+      const GenerateOptions options{.max_tokens = 12, .storage = storage};
+      const std::vector<std::int32_t> expected = generate(model, text, options, workspace);
+      continue_text(model, 1, loaded.cache, options, text, workspace);
+      EXPECT_EQ(std::vector<std::int32_t>(text.end() - 12, text.end()), expected);
+    }
+}
+
+TEST(PromptCache, WhatDoesNotFitIsRefused) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "prompt";
+  const TransformerConfig config = model_cases()[0].config;
+  Transformer model(config, 1), other(config, 2);
+  const Transformer::Cache cache = read_prompt(model, CacheStorage::float32);
+  save_prompt_cache(path, model, kPrompt, cache);
+  EXPECT_ERROR(load_prompt_cache(path, other, 30), path.string(), "of another model",
+               "expected one that this model wrote");
+  EXPECT_ERROR(load_prompt_cache(path, model, 7), "tokens: 8 of I32", "expected at most 7");
+  EXPECT_ERROR(save_prompt_cache(path, model, std::span(kPrompt).first(5), cache), "tokens: 5",
+               "expected those of one sequence that the cache has read, 8");
+  EXPECT_ERROR(load_prompt_cache(folder.path() / "none", model, 30), "none");
+  save_tensors(path, {}, {{"format", "another"}});
+  EXPECT_ERROR(load_prompt_cache(path, model, 30), "not a prompt cache");
+}
+
+}  // namespace
+}  // namespace phasor
