@@ -30,6 +30,8 @@ const char* name_of(ElementType type) {
       return "float64";
     case ElementType::boolean:
       return "bool";
+    case ElementType::int8:
+      return "int8";
     case ElementType::int32:
       return "int32";
     case ElementType::int64:
@@ -50,12 +52,13 @@ std::string name_of(nb::dlpack::dtype dtype) {
 
 ElementType type_of(nb::dlpack::dtype dtype) {
   using Code = nb::dlpack::dtype_code;
-  static constexpr std::array<std::pair<nb::dlpack::dtype, ElementType>, 8> kTypes{{
+  static constexpr std::array<std::pair<nb::dlpack::dtype, ElementType>, 9> kTypes{{
       {{static_cast<std::uint8_t>(Code::Float), 32, 1}, ElementType::float32},
       {{static_cast<std::uint8_t>(Code::Float), 16, 1}, ElementType::float16},
       {{static_cast<std::uint8_t>(Code::Bfloat), 16, 1}, ElementType::bfloat16},
       {{static_cast<std::uint8_t>(Code::Float), 64, 1}, ElementType::float64},
       {{static_cast<std::uint8_t>(Code::Bool), 8, 1}, ElementType::boolean},
+      {{static_cast<std::uint8_t>(Code::Int), 8, 1}, ElementType::int8},
       {{static_cast<std::uint8_t>(Code::Int), 32, 1}, ElementType::int32},
       {{static_cast<std::uint8_t>(Code::Int), 64, 1}, ElementType::int64},
       {{static_cast<std::uint8_t>(Code::UInt), 64, 1}, ElementType::uint64},

@@ -24,7 +24,7 @@ namespace nb = nanobind;
 
 enum class Access { read, write };
 
-enum class ElementType { float32, float16, bfloat16, float64, boolean, int32, int64, uint64, other };
+enum class ElementType { float32, float16, bfloat16, float64, boolean, int8, int32, int64, uint64, other };
 
 template <class T>
 constexpr ElementType kElementType = ElementType::other;
@@ -36,6 +36,8 @@ template <>
 inline constexpr ElementType kElementType<bf16> = ElementType::bfloat16;
 template <>
 inline constexpr ElementType kElementType<bool> = ElementType::boolean;
+template <>
+inline constexpr ElementType kElementType<std::int8_t> = ElementType::int8;
 template <>
 inline constexpr ElementType kElementType<std::int32_t> = ElementType::int32;
 template <>

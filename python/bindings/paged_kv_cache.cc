@@ -40,18 +40,24 @@ class BlockTable {
 };
 
 void attend(nb::handle q_object, nb::handle keys_object, nb::handle values_object, nb::handle table_object,
-            nb::handle lengths_object, nb::handle out_object, nb::handle lse_object, nb::handle weights_object,
-            const nb::kwargs& options) {
+            nb::handle lengths_object, nb::handle key_scales_object, nb::handle value_scales_object,
+            nb::handle out_object, nb::handle lse_object, nb::handle weights_object, const nb::kwargs& options) {
   static constexpr const char* kName = "paged_attention";
   const Array q(kName, "q", q_object), keys(kName, "keys", keys_object), values(kName, "values", values_object),
+      key_scales(kName, "key_scales", key_scales_object), value_scales(kName, "value_scales", value_scales_object),
       out(kName, "out", out_object, Access::write), lse(kName, "lse", lse_object, Access::write),
       weights(kName, "weights", weights_object, Access::write);
   const BlockTable table(kName, table_object);
   const std::vector<std::int64_t> lengths = integers(kName, "lengths", lengths_object);
   const OptionArguments arguments(kName, options, q);
   const AttentionOptions given = options_of_cache(arguments, options);
-  keys.visit([&]<class T>(T) {
-    const KvPages<T> pages{keys.view<const T, 4>(), values.view<const T, 4>(), table.view(), lengths};
+  const auto attend_to = [&]<class T>(T) {
+    const KvPages<T> pages{keys.view<const T, 4>(),
+                           values.view<const T, 4>(),
+                           table.view(),
+                           lengths,
+                           key_scales.optional_view<const float, 3>(),
+                           value_scales.optional_view<const float, 3>()};
     q.visit([&]<class U>(U) {
       const auto q_view = q.view<const U, 4>();
       const AttentionOutput<U> output{
@@ -59,7 +65,11 @@ void attend(nb::handle q_object, nb::handle keys_object, nb::handle values_objec
       const nb::gil_scoped_release released;
       attention_forward(q_view, pages, output, given);
     });
-  });
+  };
+  if (keys.type() == ElementType::int8)
+    attend_to(std::int8_t{});
+  else
+    keys.visit(attend_to);
 }
 
 // Page i of sequence s, rows as long as the longest sequence needs; -1 where there is none.
@@ -118,8 +128,8 @@ void bind_paged_kv_cache(nb::module_& module) {
       .def_prop_ro("value_scales",
                    scales_of<Bound>([](const PagedKvCache& cache) { return cache.pages<std::int8_t>().value_scales; }));
   module.def("paged_attention", &attend, array_arg("q"), array_arg("keys"), array_arg("values"),
-             array_arg("block_table"), arg("lengths"), array_arg("out"), array_arg("lse"), array_arg("weights"),
-             arg("options"));
+             array_arg("block_table"), arg("lengths"), array_arg("key_scales"), array_arg("value_scales"),
+             array_arg("out"), array_arg("lse"), array_arg("weights"), arg("options"));
 }
 
 }  // namespace phasor::python

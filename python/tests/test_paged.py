@@ -53,6 +53,47 @@ def test_same_bits(size, queries, dtype):
     assert np.array_equal(phasor.paged_attention(q, *inside, table, lengths), cache.attention(q))
 
 
+@pytest.mark.parametrize("queries", [1, 40])
+def test_same_bits_in_int8(queries):
+    """The pools of a cache of int8, and the same given as arrays."""
+    q, k, v = normal(B, H, queries, D), normal(B, G, 40, D), normal(B, G, 40, E)
+    cache = phasor.PagedKVCache(B, G, 6, 16, D, value_channels=E, dtype="int8")
+    cache.append(k, v)
+    scales = {"key_scales": cache.key_scales, "value_scales": cache.value_scales}
+    table = np.array(cache.block_table)
+    for options in ({"causal": True}, {"window": 20, "softcap": 5.0}):
+        out, lse = phasor.paged_attention(
+            q, cache.keys, cache.values, table, [40, 40], return_lse=True, **scales, **options
+        )
+        expected, expected_lse = cache.attention(q, return_lse=True, **options)
+        assert np.array_equal(out, expected) and np.array_equal(lse, expected_lse) and out.dtype == np.float32
+    narrow = phasor.paged_attention(q.astype(np.float16), cache.keys, cache.values, table, [40, 40], **scales)
+    assert narrow.dtype == np.float16 and np.abs(narrow - phasor.attention(q, k, v)).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"key_scales": None}, ValueError, "key_scales: "),
+        ({"value_scales": None}, ValueError, "value_scales: "),
+        ({"key_scales": normal(3, 1, 5)}, ValueError, r"key_scales: shape \[3, 1, 5\], expected \[3, 1, 4\]"),
+        ({"key_scales": np.ones((3, 1, 4))}, TypeError, "key_scales: float64, expected float32"),
+        ({"values": normal(3, 1, 4, 8)}, TypeError, "values: float32, expected int8"),
+        (
+            {"keys": normal(3, 1, 4, 8), "values": normal(3, 1, 4, 8)},
+            ValueError,
+            "key_scales: given with pages of floating point, expected none",
+        ),
+    ],
+)
+def test_errors_of_int8(change, error, message):
+    pool, scales = np.ones((3, 1, 4, 8), np.int8), np.ones((3, 1, 4), np.float32)
+    call = {"q": normal(1, 2, 1, 8), "keys": pool, "values": pool, "block_table": np.array([[0, 2]]), "lengths": [7]}
+    call |= {"key_scales": scales, "value_scales": scales} | change
+    with pytest.raises(error, match=r"\[paged_attention\] " + message):
+        phasor.paged_attention(**call)
+
+
 def test_ragged_queries():
     lengths, counts = [50, 3, 31], [1, 3, 20]
     q, k = normal(1, H, sum(counts), D), normal(3, G, 50, D)

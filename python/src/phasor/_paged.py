@@ -26,6 +26,8 @@ def paged_attention(
     block_table: Any,
     lengths: Any,
     *,
+    key_scales: Any = None,
+    value_scales: Any = None,
     return_lse: bool = False,
     return_weights: bool = False,
     **options: Unpack[AttentionOptions],
@@ -38,20 +40,22 @@ def paged_attention(
     block_table: [sequences, pages of a sequence], int32 or int64. Page i of a sequence has its tokens from
         i * page size on. Entries past its last token are not read. Sequences may share pages.
     lengths: tokens of each sequence.
+    key_scales, value_scales: of pools of int8, [pages, G, page size] of float32: a key is its scale times its numbers.
     options: those of phasor.attention. Where they say nothing of key_lengths and query_offsets, these follow the
         lengths: the last query of a sequence is at its last token. S of masks, biases and k_rotary is the longest
         length. Beside query_starts there is no mask, block_mask, key_bias, k_rotary, dropout or return_weights.
 
     Returns what phasor.attention does for the same keys without pages, bit by bit.
     """
-    check_tensors({"q": q, "keys": keys, "values": values, "block_table": block_table})
+    arrays = {"q": q, "keys": keys, "values": values, "block_table": block_table}
+    check_tensors(arrays | {"key_scales": key_scales, "value_scales": value_scales})
     kind = kind_of(q, "q")
     rows = shape_of(q, "q", 4)[:3]
     check_options(options)
     lengths = [whole(length, "lengths") for length in lengths]
     out = kind.empty((*rows, shape_of(values, "values", 4)[3]), q)
     lse, _, weights = empty_on_request(kind, rows, max(lengths, default=0), return_lse, False, return_weights)
-    _phasor.paged_attention(q, keys, values, block_table, lengths, out, lse, weights, **options)
+    _phasor.paged_attention(q, keys, values, block_table, lengths, key_scales, value_scales, out, lse, weights, **options)
     return results(kind, out, lse, weights)
 
 

@@ -257,6 +257,8 @@ def paged_attention(
     values: Array,
     block_table: Array,
     lengths: Integers,
+    key_scales: Array | None,
+    value_scales: Array | None,
     out: Array,
     lse: Array | None,
     weights: Array | None,
