@@ -2,13 +2,14 @@
 """Tiny random Llama and Qwen3 of transformers, as their own save_pretrained writes them, with what they compute.
 
 Beside each model's files: expected.safetensors with tokens, logits, and the gradients of all weights by the mean
-cross-entropy of the next token. Run by `make goldens`.
+cross-entropy of the next token. llama_bf16 is the Llama in bfloat16, with logits in bfloat16 and those of the same weights in
+float32. Run by `make goldens`.
 """
 import pathlib
 import shutil
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "pretrained"
@@ -42,11 +43,25 @@ def write(name, model, **saving):
     save_file({key: value.contiguous().clone() for key, value in expected.items()}, folder / "expected.safetensors")
 
 
+def write_bf16(name, of):
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model = LlamaForCausalLM.from_pretrained(FOLDER / of, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    tokens = load_file(FOLDER / of / "expected.safetensors")["tokens"]
+    with torch.no_grad():
+        logits = model(tokens.long()).logits.float()
+        in_float = model.float()(tokens.long()).logits
+    save_file({"tokens": tokens, "logits": logits, "logits_in_float": in_float}, folder / "expected.safetensors")
+
+
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     write("llama", LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=LLAMA3, attention_bias=True)))
     write("qwen3", Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True)), max_shard_size="16KB")
+    write_bf16("llama_bf16", "llama")
 
 
 main()

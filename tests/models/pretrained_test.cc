@@ -18,6 +18,7 @@
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
 #include "support/expect_error.h"
+#include "support/every_target.h"
 #include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
@@ -227,6 +228,25 @@ TEST_P(Pretrained, WeightsOfBf16AreNotTrained) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transformers, Pretrained, testing::Values("llama", "qwen3"));
+
+// transformers computes all of it in bf16. With activations of float the error is smaller, also where products round them.
+TEST(Bf16, LogitsAreAsNearToThoseInFloatAsTransformersAre) {
+  const fs::path folder = kFolder / "llama_bf16";
+  const TensorFile expected(folder / "expected.safetensors");
+  const Transformer model = Transformer::from_pretrained(folder);
+  const std::vector<float> theirs = floats(expected, "logits"), exact = floats(expected, "logits_in_float");
+  const auto error = [&](const std::vector<float>& logits) {
+    double sum = 0;
+    for (std::size_t i = 0; i < exact.size(); i++) sum += std::pow(static_cast<double>(logits[i]) - exact[i], 2);
+    return std::sqrt(sum);
+  };
+  on_every_target_and_emulations([&] {
+    const std::vector<float> logits = floats_of(logits_of(model, expected));
+    ASSERT_EQ(logits.size(), exact.size());
+    EXPECT_LE(error(logits), error(theirs));
+    expect_near("logits", logits, theirs, 12 * 0x1p-9);
+  });
+}
 
 TEST(Tied, TheTableMayBeStoredAsTheHead) {
   TemporaryFolder folder;
