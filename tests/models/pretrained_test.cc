@@ -17,8 +17,8 @@
 #include "phasor/layers/loss.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
-#include "support/expect_error.h"
 #include "support/every_target.h"
+#include "support/expect_error.h"
 #include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
@@ -229,7 +229,8 @@ TEST_P(Pretrained, WeightsOfBf16AreNotTrained) {
 
 INSTANTIATE_TEST_SUITE_P(Transformers, Pretrained, testing::Values("llama", "qwen3"));
 
-// transformers computes all of it in bf16. With activations of float the error is smaller, also where products round them.
+// transformers computes all of it in bf16. With activations of float the error is smaller, also where products round
+// them.
 TEST(Bf16, LogitsAreAsNearToThoseInFloatAsTransformersAre) {
   const fs::path folder = kFolder / "llama_bf16";
   const TensorFile expected(folder / "expected.safetensors");
