@@ -19,7 +19,7 @@ Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block, Narrow
       k(attention.k, attention.options.k_rotary, attention.is_narrow ? 1 : readers_of(attention, queries_of_a_block)),
       v(attention.v, {}, attention.is_narrow ? 1 : readers_of(attention, queries_of_a_block)) {
   const std::int64_t readers = readers_of(attention, queries_of_a_block);
-  if (attention.second_v) second_v.emplace(*attention.second_v, std::nullopt, readers);
+  if (attention.second_v) second_v.emplace(*attention.second_v, std::nullopt, attention.is_narrow ? 1 : readers);
   if (!attention.is_narrow) return;
   const auto source = [&](const AnyView& x, const std::optional<RotaryView>& rotation, NarrowLayout layout) {
     return NarrowSource(x, rotation, layout, readers);
@@ -27,7 +27,9 @@ Job::Job(const AttentionCall& attention, std::int64_t queries_of_a_block, Narrow
   const bool is_backward = use == NarrowUse::backward;
   narrow.emplace(NarrowJob{source(attention.k, attention.options.k_rotary, NarrowLayout::rows),
                            source(attention.v, {}, is_backward ? NarrowLayout::rows : NarrowLayout::columns),
+                           {},
                            {}});
+  if (attention.second_v) narrow->second_v = source(*attention.second_v, {}, NarrowLayout::columns);
   if (is_backward) narrow->k_columns = source(attention.k, attention.options.k_rotary, NarrowLayout::columns);
 }
 

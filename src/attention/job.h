@@ -18,6 +18,7 @@ struct NarrowJob {
   NarrowSource k;
   NarrowSource v;                         // forward: by columns
   std::optional<NarrowSource> k_columns;  // backward
+  std::optional<NarrowSource> second_v;   // forward, by columns
 };
 enum class NarrowUse { forward, backward };
 

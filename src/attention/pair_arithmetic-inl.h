@@ -73,7 +73,7 @@ inline bool IsOne(size_t vectors, const float* HWY_RESTRICT factor) {
 
 // Forward has keys by rows and values by columns; backward keys by both and values by rows.
 struct PairKeys : KeyBlock {
-  detail::NarrowKeys k, v, k_columns{};
+  detail::NarrowKeys k, v, k_columns{}, second_v{};
 };
 
 class PairArithmetic {
@@ -100,6 +100,7 @@ class PairArithmetic {
     };
     k_buffer_ = take(narrow_.k), v_buffer_ = take(narrow_.v);
     if (narrow_.k_columns) k_columns_buffer_ = take(*narrow_.k_columns);
+    if (narrow_.second_v) second_v_buffer_ = take(*narrow_.second_v);
   }
 
   void LoadQueries(const StagedRows& rows, const detail::QueryBlock& part, size_t lane, const ScoreTerms& terms) {
@@ -127,6 +128,7 @@ class PairArithmetic {
     PairKeys result{keys, narrow_.k.keys(b, group, row, count, k_buffer_),
                     narrow_.v.keys(b, group, row, count, v_buffer_)};
     if (narrow_.k_columns) result.k_columns = narrow_.k_columns->keys(b, group, row, count, k_columns_buffer_);
+    if (narrow_.second_v) result.second_v = narrow_.second_v->keys(b, group, row, count, second_v_buffer_);
     return result;
   }
 
@@ -160,11 +162,11 @@ class PairArithmetic {
   }
 
   void AddValues(const ScoreTerms& terms, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
-                 size_t /*stream*/, bool carefully, const float* tile, const float* factor, float* out) const {
+                 size_t stream, bool carefully, const float* tile, const float* factor, float* out) const {
     FetchSome(terms);
     if (!IsOne(panel.vectors, factor))
       ScalePanel(panel.vectors, static_cast<size_t>(call_.value_channels), factor, out);
-    AddColumns(panel, keys.v, seen, call_.value_channels, carefully, tile, out);
+    AddColumns(panel, stream == 0 ? keys.v : keys.second_v, seen, call_.value_channels, carefully, tile, out);
   }
 
   void MultiplyValues(const ScoreTerms& /*terms*/, const QueryPanel& panel, const Keys& keys, const SeenRows& seen,
@@ -289,6 +291,7 @@ class PairArithmetic {
   bf16* k_buffer_ = nullptr;
   bf16* v_buffer_ = nullptr;
   bf16* k_columns_buffer_ = nullptr;
+  bf16* second_v_buffer_ = nullptr;
   bf16* grad_out_panels_ = nullptr;  // as panels_
   bf16* grad_out_rows_ = nullptr;
   size_t grad_out_size_ = 0;

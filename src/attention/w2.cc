@@ -102,10 +102,7 @@ void w2_forward(const StreamsView& q, const StreamsView& k, const StreamsView& v
   check_outputs(kName, problem, output);
   const bool decodes = is_decode(problem.means, {output.out.mu, output.lse, output.softmax, output.weights});
   if (decodes) problem.is_narrow = false;  // decoding multiplies floats
-  if (decodes || problem.has_whole_scores()) {
-    forward_side_by_side(kName, problem, output);
-    return;
-  }
+  if (decodes) return forward_side_by_side(kName, problem, output);
   const W2Lowered lowered = lower(kName, problem, output.lse.data != nullptr, StreamLayout::apart);
   forward(lowered.call, {output.out.mu, output.lse, output.softmax, output.weights, output.out.log_sigma});
   subtract_query_terms(problem, lowered, output.lse);

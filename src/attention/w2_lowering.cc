@@ -215,13 +215,7 @@ void measure_queries(const W2Problem& problem, W2Lowered& lowered) {
   });
 }
 
-// The call of the kernel on q~ and k~ with the streams side by side.
-AttentionCall side_by_side_call(const char* function, const W2Lowered& lowered, AttentionOptions options) {
-  options.q_rotary.reset();
-  return make_call(function, lowered.q.view(), lowered.k.view(), lowered.v.view(), options);
-}
-
-// The same where q and v are read as two streams.
+// The call of the kernel on k~ where q and v are read as two streams.
 AttentionCall streamed_call(const char* function, const W2Problem& problem, const W2Lowered& lowered,
                             const AttentionOptions& options) {
   AttentionCall call = make_call(function, problem.q.mu, problem.k.mu, problem.v.mu, options, kMeans);
@@ -284,15 +278,18 @@ W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_
   options.precision = problem.is_narrow ? Precision::bf16 : Precision::float32;
   if (!whole) options.key_bias = std::as_const(lowered.key_bias).view();
   options.k_rotary.reset();
-  if (streamed) {
+  if (streamed && !whole) {
     if (with_query_terms) measure_queries(problem, lowered);
     lowered.call = streamed_call(function, problem, lowered, options);
-  } else {
-    lowered.q = Scratch(with_channels(means.q.shape, problem.lowered_channels()));
-    lower_queries(problem, lowered);
-    lowered.v = side_by_side(problem.v);
-    lowered.call = side_by_side_call(function, lowered, options);
+    return lowered;
   }
+  lowered.q = Scratch(with_channels(means.q.shape, problem.lowered_channels()));
+  lower_queries(problem, lowered);
+  if (!streamed) lowered.v = side_by_side(problem.v);
+  options.q_rotary.reset();
+  const AnyView v = streamed ? problem.v.mu : AnyView(lowered.v.view());
+  lowered.call = make_call(function, lowered.q.view(), lowered.k.view(), v, options);
+  if (streamed) lowered.call.second_v = problem.v.log_sigma;
   return lowered;
 }
 

@@ -78,7 +78,8 @@ struct W2Lowered {
   AttentionCall call;                   // refers to the above
 };
 
-// Queries and values are read in place, as two streams, or copied side by side for backward, decode and whole scores.
+// Queries and values are read in place, as two streams, or copied side by side for backward and decode. With whole
+// scores queries are always copied.
 enum class StreamLayout { apart, side_by_side };
 
 W2Lowered lower(const char* function, const W2Problem& problem, bool with_query_terms, StreamLayout layout);
