@@ -4,7 +4,7 @@
 
 Prints the least and the median time of alternating calls in milliseconds, and how many times as long torch takes. The
 gradient of the loss by the result is given. W2's peer is what torch has: its attention over both streams with the norms of
-the keys in a channel.
+the keys in a channel, which rounds them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def w2_by_torch(q: Any, k: Any, v: Any, q_log: Any, k_log: Any, v_log: Any, *, t
     rows = torch.cat((k, (k_log / 2).exp()), -1)
     norm, one = rows.square().sum(-1, keepdim=True), torch.ones_like(q[..., :1])
     queries = torch.cat((q, (q_log / 2).exp(), -0.5 * one), -1)
-    out = torch.nn.functional.scaled_dot_product_attention(
-        queries, torch.cat((rows, norm), -1), torch.cat((v, v_log), -1), is_causal=causal, scale=2 / tau
-    )
-    return out.chunk(2, -1)
+    values = torch.nn.functional.pad(torch.cat((v, v_log), -1), (0, 1))  # its kernel wants as many channels as of keys
+    attention = torch.nn.functional.scaled_dot_product_attention
+    out = attention(queries, torch.cat((rows, norm), -1), values, is_causal=causal, scale=2 / tau)
+    return out[..., :-1].chunk(2, -1)
 
 
 def measure(title: str, functions: dict[str, Callable[..., Any]], streams: list[Any], rounds: int, **options: Any) -> None:
