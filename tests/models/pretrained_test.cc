@@ -232,10 +232,9 @@ INSTANTIATE_TEST_SUITE_P(Transformers, Pretrained, testing::Values("llama", "qwe
 // transformers computes all of it in bf16. With activations of float the error is smaller, also where products round
 // them.
 TEST(Bf16, LogitsAreAsNearToThoseInFloatAsTransformersAre) {
-  const fs::path folder = kFolder / "llama_bf16";
-  const TensorFile expected(folder / "expected.safetensors");
-  const Transformer model = Transformer::from_pretrained(folder);
-  const std::vector<float> theirs = floats(expected, "logits"), exact = floats(expected, "logits_in_float");
+  const GoldenModel expected(kFolder / "llama_bf16");
+  const Transformer model = Transformer::from_pretrained(expected.folder());
+  const std::vector<float> theirs = expected.floats("logits"), exact = expected.floats("logits_in_float");
   const auto error = [&](const std::vector<float>& logits) {
     double sum = 0;
     for (std::size_t i = 0; i < exact.size(); i++) sum += std::pow(static_cast<double>(logits[i]) - exact[i], 2);
