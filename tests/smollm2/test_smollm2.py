@@ -28,8 +28,8 @@ def model():
     return transformers.AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32)
 
 
-def prompt(tokenizer, question: str) -> list[int]:
-    messages = [{"role": "user", "content": question}]
+def prompt(tokenizer, question: str, before: list[dict[str, str]] | None = None) -> list[int]:
+    messages = [*(before or []), {"role": "user", "content": question}]
     return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
 
 
@@ -54,3 +54,23 @@ def test_the_first_64_tokens_are_those_of_transformers(tokenizer, model, questio
     tokens = ",".join(map(str, ids))
     written = phasor("generate", str(FOLDER), "--tokens", tokens, "--max-tokens", "64", "--precision", "float")
     assert [int(token) for token in written.split()][: len(expected)] == expected
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("system", [None, "You answer like a pirate."])
+def test_the_answer_of_a_chat_is_that_of_transformers(tokenizer, model, question, system):
+    messages = [{"role": "system", "content": system}] if system else []
+    ids = prompt(tokenizer, question, messages)
+    words = ["--system", system] if system else []
+    words += ["--prompt", question, "--max-tokens", "64", "--precision", "float"]
+    written = phasor("generate", str(FOLDER), "--chat", *words)
+    assert written == tokenizer.decode(answer(model, ids), skip_special_tokens=True) + "\n"
+
+
+def test_text_goes_on_after_a_prompt_and_ends_before_a_stop_text(tokenizer, model):
+    begin = "The capital of France is"
+    expected = tokenizer.decode(answer(model, tokenizer(begin)["input_ids"]), skip_special_tokens=True)
+    words = ["--prompt", begin, "--max-tokens", "64", "--precision", "float"]
+    assert phasor("generate", str(FOLDER), *words) == begin + expected + "\n"
+    stop = expected[20:24]
+    assert phasor("generate", str(FOLDER), *words, "--stop", stop) == begin + expected[: expected.index(stop)] + "\n"
