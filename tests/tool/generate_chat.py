@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -122,6 +123,27 @@ def lengths(program: str, folder: Path) -> None:
     tool.run([*generate, "--chat", "--prompt", "x"]).expect(2, "--chat: given for a model of bytes")
 
 
+def golden(path: Path, name: str) -> list[int]:
+    """Integers of a safetensors file."""
+    data = path.read_bytes()
+    header = struct.unpack_from("<Q", data)[0]
+    about = json.loads(data[8 : 8 + header])[name]
+    begin, end = (8 + header + offset for offset in about["data_offsets"])
+    return list(struct.unpack(f"<{(end - begin) // 4}i", data[begin:end]))
+
+
+def encoder_and_decoder(program: str) -> None:
+    """A model that reads a source text and writes another one."""
+    for name in ("t5", "marian"):
+        folder = Path(__file__).parents[1] / "golden" / "architectures" / name
+        source = golden(folder / "expected.safetensors", "source")
+        written = golden(folder / "expected.safetensors", "generated")
+        first = ",".join(map(str, source[: len(source) // 2]))
+        ended = tool.run([program, "generate", str(folder), "--tokens", first, "--max-tokens", "16"]).expect(0)
+        same([int(word) for word in ended.output.split()], written[1:])
+        tool.run([program, "perplexity", str(folder), "--text", __file__]).expect(2, "a model of an encoder and a decoder")
+
+
 def interrupt(folder: Folder) -> None:
     process = subprocess.Popen(folder.command("--prompt", PROMPT, "--max-tokens", "1000000", "--stats"), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env=tool.ENVIRONMENT)
@@ -146,6 +168,7 @@ def main() -> None:
     interrupt(folder)
     chats(folder)
     lengths(program, path)
+    encoder_and_decoder(program)
     (folder.path / "tokenizer.json").unlink()
     folder.refuse("--prompt", "a", expected="model/tokenizer.json: no such file, expected it")
     print("text, chats and their ends")

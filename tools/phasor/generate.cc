@@ -70,17 +70,19 @@ Prompt read_prompt(const Options& options, TextModel& model) {
   prompt.form.kind = model.tokenizer ? TextForm::Kind::text : TextForm::Kind::bytes;
   prompt.form.tokenizer = model.tokenizer;
   prompt.tokens = options.chat ? chat_tokens(options, model) : model.encode(*options.prompt, true);
-  if (!options.chat) {  // an answer begins anew
+  const bool goes_on = std::holds_alternative<Transformer>(model.model) && !options.chat;
+  if (goes_on) {  // other texts begin anew
     prompt.form.heading = *options.prompt;
     prompt.form.before = prompt.tokens;
   }
   return prompt;
 }
 
-// When it is not given, as many as fit.
-std::int64_t max_tokens(const Options& options, const TransformerConfig& config, std::int64_t prompt) {
+// When it is not given, as many as fit. A decoder with an encoder begins with one token.
+std::int64_t max_tokens(const Options& options, const TextModel& model, std::int64_t prompt) {
   if (options.max_tokens) return *options.max_tokens;
-  return std::clamp<std::int64_t>(config.longest().value_or(INT64_MAX) - prompt + 1, 0, kMaxTokens);
+  const std::int64_t before = std::holds_alternative<Transformer>(model.model) ? prompt : 1;
+  return std::clamp<std::int64_t>(model.writer().longest().value_or(INT64_MAX) - before + 1, 0, kMaxTokens);
 }
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -92,23 +94,22 @@ void print_rate(const char* what, std::int64_t tokens, double time) {
 
 void generate_text(const Options& options) {
   const Clock::time_point start = Clock::now();
-  TextModel text_model(options.model);
-  const Transformer& model = text_model.model;
-  const Prompt prompt = read_prompt(options, text_model);
+  TextModel model(options.model);
+  const Prompt prompt = read_prompt(options, model);
   for (const std::int32_t token : prompt.tokens)
-    PHASOR_CHECK(token < model.config().vocab_size, "generate", "--tokens: ", token, ", expected 0 to ",
-                 model.config().vocab_size - 1);
+    PHASOR_CHECK(token < model.writer().vocab_size, "generate", "--tokens: ", token, ", expected 0 to ",
+                 model.writer().vocab_size - 1);
   const std::int64_t length = std::ssize(prompt.tokens);
   watch_for_interrupt();
   TextWriter writer(prompt.form);
   Workspace workspace;
   const Clock::time_point loaded = Clock::now();
-  generate(model, prompt.tokens,
-           {.max_tokens = max_tokens(options, model.config(), length),
-            .sampling = options.sampling,
-            .stop_tokens = prompt.form.stop_tokens,
-            .storage = options.model.storage()},
-           workspace, [&](std::int32_t token) { return writer.put(token) && !interrupted(); });
+  const GenerateOptions settings{.max_tokens = max_tokens(options, model, length),
+                                 .sampling = options.sampling,
+                                 .stop_tokens = prompt.form.stop_tokens,
+                                 .storage = options.model.storage()};
+  const auto write = [&](std::int32_t token) { return writer.put(token) && !interrupted(); };
+  std::visit([&](const auto& each) { generate(each, prompt.tokens, settings, workspace, write); }, model.model);
   const Clock::time_point end = Clock::now();
   writer.finish();
   if (options.stats) {

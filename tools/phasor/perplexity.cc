@@ -56,22 +56,23 @@ std::int64_t batch_of(const TransformerConfig& config, std::int64_t length, bool
   return cache ? kMostRows : std::clamp<std::int64_t>(kMostLogits / (config.vocab_size * length), 1, kMostRows);
 }
 
-Evaluation evaluate_text(const TextModel& model, const TokenText& text, std::int64_t length, const Options& options) {
+Evaluation evaluate_text(const Transformer& model, const TokenText& text, std::int64_t length, const Options& options) {
   Workspace workspace;
   const std::int64_t all = text.rows(length), rows = std::min(options.rows.value_or(all), all);
   PHASOR_CHECK(rows >= 1, "perplexity", "--length: ", length, ", expected at most what --text has");
-  const std::int64_t batch = std::min(rows, batch_of(model.model.config(), length, options.model.cache.has_value()));
-  return evaluate(model.model, text, {.length = length, .rows = rows, .batch = batch, .cache = options.model.storage()},
+  const std::int64_t batch = std::min(rows, batch_of(model.config(), length, options.model.cache.has_value()));
+  return evaluate(model, text, {.length = length, .rows = rows, .batch = batch, .cache = options.model.storage()},
                   workspace);
 }
 
 void perplexity(const Options& options) {
-  TextModel model(options.model);
-  model.read_tokenizer("--text");
-  const Text text = read_text(model, options.text);
-  scale_rope(model.model, options);
+  TextModel text_model(options.model);
+  Transformer& model = text_model.transformer("perplexity");
+  text_model.read_tokenizer("--text");
+  const Text text = read_text(text_model, options.text);
+  scale_rope(model, options);
   std::printf("%s: %s\n%s: %s tokens, %s bytes\n\n", printable(options.model.folder).c_str(),
-              model.model.config().describe_encodings().c_str(), printable(options.text).c_str(),
+              model.config().describe_encodings().c_str(), printable(options.text).c_str(),
               count(static_cast<std::int64_t>(text.tokens.size())).c_str(), count(text.bytes).c_str());
   const double tokens_per_byte = static_cast<double>(text.tokens.size()) / static_cast<double>(text.bytes);
   const TokenText rows(text.tokens, {.prefix = text.prefix});

@@ -24,7 +24,8 @@ bool is_ours(const std::string& folder) {
   return std::filesystem::exists(readable_folder(folder) / "training.json");
 }
 
-Transformer load(const std::string& folder, bool ours, Precision precision) {
+std::variant<Transformer, EncoderDecoder> load(const std::string& folder, bool ours, Precision precision) {
+  if (!ours && EncoderDecoder::is_in(folder)) return EncoderDecoder::from_pretrained(folder, precision);
   if (!ours) return Transformer::from_pretrained(folder, precision);
   Transformer model = load_model(folder);
   if (precision == Precision::bf16) model.round_to_bf16();
@@ -60,11 +61,23 @@ TextModel::TextModel(const TextModelOptions& options)
       model(load(options.folder, ours, precision_from_name(options.precision))),
       folder(options.folder) {}
 
+Transformer& TextModel::transformer(const char* command) {
+  auto* found = std::get_if<Transformer>(&model);
+  PHASOR_CHECK(found != nullptr, command, folder, ": a model of an encoder and a decoder, expected one of a decoder");
+  return *found;
+}
+
+const TransformerConfig& TextModel::writer() const {
+  const auto* pair = std::get_if<EncoderDecoder>(&model);
+  return pair != nullptr ? pair->decoder().config() : std::get<Transformer>(model).config();
+}
+
 void TextModel::read_tokenizer(const char* flag) {
   constexpr std::int64_t kBytes = 256;
-  PHASOR_CHECK(!ours || model.config().vocab_size == kBytes, "load", flag, ": text for a model of ",
-               model.config().vocab_size, " tokens, expected one of bytes (256)");
-  if (!ours) tokenizer = load_tokenizer(folder, model.config());
+  const std::int64_t vocabulary = writer().vocab_size;
+  PHASOR_CHECK(!ours || vocabulary == kBytes, "load", flag, ": text for a model of ", vocabulary,
+               " tokens, expected one of bytes (256)");
+  if (!ours) tokenizer = load_tokenizer(folder, writer());
 }
 
 std::vector<std::int32_t> TextModel::encode(std::string_view text, bool add_special_tokens) const {

@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "phasor/core/precision.h"
+#include "phasor/models/encoder_decoder.h"
 #include "phasor/models/transformer.h"
 #include "phasor/text/tokenizer.h"
 
@@ -31,8 +33,12 @@ struct TextModel {
   void read_tokenizer(const char* flag);
   std::vector<std::int32_t> encode(std::string_view text, bool add_special_tokens) const;
 
+  // The model that reads the prompt and writes the text, where it is one. Errors name `command`.
+  Transformer& transformer(const char* command);
+  const TransformerConfig& writer() const;  // of what writes the text
+
   bool ours;
-  Transformer model;
+  std::variant<Transformer, EncoderDecoder> model;
   std::optional<Tokenizer> tokenizer = {};  // none: tokens are bytes
   std::string folder;
 };
