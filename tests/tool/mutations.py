@@ -13,6 +13,9 @@ from pathlib import Path
 
 import tool
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+import text_model  # noqa: E402
+
 CASES = 2000 if tool.NIGHT else 150
 MOST_MEGABYTES = 400
 NUMBERS = [b"0", b"-1", b"1", b"2", b"7", b"1000000", b"9223372036854775807", b"-9223372036854775808",
@@ -137,12 +140,22 @@ def of_hugging_face(program: str, folder: Path) -> None:
     mutate(model / "model.safetensors", [generate])
 
 
+def of_text_files(program: str, folder: Path) -> None:
+    """What is read beside the weights: the tokenizer, the template of chats, the tokens that end a text."""
+    model = folder / "text_model"
+    text_model.write(model)
+    generate = [program, "generate", str(model), "--prompt", "the <|im_end|> \u20ac", "--max-tokens", "2"]
+    for name in ("tokenizer", "tokenizer_config", "generation_config"):
+        mutate(model / f"{name}.json", [[*generate, "--chat"], [*generate, "--stop", "e"]])
+
+
 def main() -> None:
     program, folder = tool.arguments()
     of_checkpoint(program, folder)
     of_text(program, folder)
     of_comparison(program, folder)
     of_hugging_face(program, folder)
+    of_text_files(program, folder)
 
 
 main()

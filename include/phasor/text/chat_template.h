@@ -34,7 +34,7 @@ class ChatTemplate {
   // an error. `now` is for templates that tell the date.
   std::string format(std::span<const ChatMessage> messages, std::time_t now = std::time(nullptr)) const;
   // The ids of this text. Special tokens, and added ones that the template writes, are the template's alone: what a
-  // message spells as one is plain text, as with transformers' sanitize_control_tokens.
+  // message spells as one is plain text.
   std::vector<std::int32_t> encode(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
                                    std::time_t now = std::time(nullptr)) const;
 
