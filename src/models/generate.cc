@@ -23,6 +23,11 @@ void check_length(const Transformer& model, std::int64_t prompt, std::int64_t mo
 
 }  // namespace
 
+void check_generate(const Transformer& model, std::int64_t prompt_length, const GenerateOptions& options) {
+  check_sampling(options.sampling, kName);
+  check_length(model, prompt_length, options.max_tokens);
+}
+
 void continue_text(const Transformer& model, std::int64_t unread, Transformer::Cache& cache,
                    const GenerateOptions& options, std::vector<std::int32_t>& text, Workspace& workspace,
                    const std::function<bool(std::int32_t)>& on_token) {
@@ -41,9 +46,8 @@ void continue_text(const Transformer& model, std::int64_t unread, Transformer::C
 std::vector<std::int32_t> generate(const Transformer& model, std::span<const std::int32_t> prompt,
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token) {
-  check_sampling(options.sampling, kName);
   const std::int64_t length = std::ssize(prompt);
-  check_length(model, length, options.max_tokens);
+  check_generate(model, length, options);
   const std::int64_t capacity = length + options.max_tokens;
   Transformer::Cache cache = model.make_cache({.capacity = capacity,
                                                .storage = options.storage.value_or(model.suitable_storage()),
@@ -117,10 +121,9 @@ std::vector<std::vector<std::int32_t>> generate_batch(const Transformer& model,
                                                       std::span<const std::vector<std::int32_t>> prompts,
                                                       const GenerateOptions& options, Workspace& workspace,
                                                       const std::function<bool(std::size_t, std::int32_t)>& on_token) {
-  check_sampling(options.sampling, kName);
   std::int64_t longest = 0;
   for (const std::vector<std::int32_t>& prompt : prompts) {
-    check_length(model, std::ssize(prompt), options.max_tokens);
+    check_generate(model, std::ssize(prompt), options);
     longest = std::max<std::int64_t>(longest, std::ssize(prompt));
   }
   std::vector<std::vector<std::int32_t>> written;

@@ -104,10 +104,10 @@ PromptCache load_prompt_cache(const std::filesystem::path& path, Transformer& mo
   const auto keys = static_cast<CachedKeys>(word_of(kKeys, metadata, "keys", path.string()));
   const StoredTensor& stored = file.at("tokens");
   const std::int64_t count = element_count(stored);
-  PHASOR_CHECK(stored.type == StoredType::i32 && count <= capacity, kLoad, path.string(), ": tokens: ", count, " of ",
-               type_name(stored.type), ", expected at most ", capacity, " of I32");
+  PHASOR_CHECK(stored.type == StoredType::i32, kLoad, path.string(), ": tokens: of ", type_name(stored.type),
+               ", expected I32");
   PromptCache result{std::vector<std::int32_t>(static_cast<std::size_t>(count)),
-                     model.make_cache({.capacity = capacity, .storage = storage, .keys = keys})};
+                     model.make_cache({.capacity = std::max(capacity, count), .storage = storage, .keys = keys})};
   std::memcpy(result.tokens.data(), stored.bytes.data(), stored.bytes.size());
   const auto layers = result.cache.replace_rows(count);
   for (std::size_t i = 0; i < layers.size(); i++) {
@@ -122,6 +122,36 @@ PromptCache load_prompt_cache(const std::filesystem::path& path, Transformer& mo
     }
   }
   return result;
+}
+
+std::vector<std::int32_t> generate_cached(const std::filesystem::path& path, Transformer& model,
+                                          std::span<const std::int32_t> prompt, const GenerateOptions& options,
+                                          Workspace& workspace, const std::function<bool(std::int32_t)>& on_token) {
+  const std::int64_t length = std::ssize(prompt);
+  check_generate(model, length, options);
+  const std::int64_t capacity = length + options.max_tokens;
+  const LayerCacheConfig config{.capacity = capacity,
+                                .storage = options.storage.value_or(model.suitable_storage()),
+                                .keys = model.suitable_keys(capacity)};
+  PromptCache read{{}, model.make_cache(config)};
+  if (std::filesystem::exists(path)) {
+    PromptCache stored = load_prompt_cache(path, model, capacity);
+    const KvCacheConfig& found = stored.cache.layers().front().mu.config();
+    PHASOR_CHECK(found.storage == config.storage && found.keys == config.keys, kLoad, path.string(),
+                 ": of a cache that stores keys otherwise, expected one made with the same options and lengths");
+    read = std::move(stored);
+  }
+  const auto [differs, _] = std::ranges::mismatch(read.tokens, prompt);
+  // The last token is read in any case: it gives the first logits.
+  const std::int64_t shared = std::min<std::int64_t>(differs - read.tokens.begin(), length - 1);
+  read.cache.truncate(shared);
+  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
+  continue_text(model, length - shared, read.cache, options, text, workspace, on_token);
+  if (read.cache.length() >= length) {
+    read.cache.truncate(length);
+    save_prompt_cache(path, model, prompt, read.cache);
+  }
+  return {text.begin() + length, text.end()};
 }
 
 }  // namespace phasor

@@ -21,6 +21,15 @@ if cmp -s "$folder/one" "$folder/two"; then echo "another seed wrote the same"; 
 test "$(head -c 5 "$folder/one")" = 'line '
 test "$(wc -c <"$folder/one")" -eq 26 # the prompt, the new tokens, the end of the line
 
+# A prompt that is read once: the same text with the file and without it, for the same prompt and for a longer one.
+for prompt in 'line 1 of' 'line 1 of' 'line 1 of a'; do
+  "$phasor" generate "$folder/run" --prompt "$prompt" --max-tokens 4 --prompt-cache "$folder/cache" >"$folder/one"
+  "$phasor" generate "$folder/run" --prompt "$prompt" --max-tokens 4 >"$folder/two"
+  cmp "$folder/one" "$folder/two"
+done
+expect 2 'of a cache that stores keys otherwise' -- \
+  "$phasor" generate "$folder/run" --prompt 'line' --max-tokens 4 --cache bf16 --prompt-cache "$folder/cache"
+
 expect 2 '--top-p: 3, expected above 0 and at most 1' -- "$phasor" generate "$folder/run" --prompt 'line ' --top-p 3
 [[ $output != 'line '* ]] || { echo "the prompt was printed before the option was refused"; exit 1; }
 

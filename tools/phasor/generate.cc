@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "interrupt.h"
 #include "phasor/core/check.h"
+#include "phasor/models/prompt_cache.h"
 #include "phasor/models/text_files.h"
 #include "text_model.h"
 #include "text_writer.h"
@@ -24,7 +25,7 @@ constexpr std::int64_t kMaxTokens = 256;  // when none are asked for
 
 struct Options {
   TextModelOptions model;
-  std::optional<std::string> prompt, system;
+  std::optional<std::string> prompt, system, prompt_cache;
   std::vector<std::int32_t> tokens;
   std::optional<std::int64_t> max_tokens;
   std::vector<std::string> stop_texts;
@@ -109,7 +110,11 @@ void generate_text(const Options& options) {
                                  .stop_tokens = prompt.form.stop_tokens,
                                  .storage = options.model.storage()};
   const auto write = [&](std::int32_t token) { return writer.put(token) && !interrupted(); };
-  std::visit([&](const auto& each) { generate(each, prompt.tokens, settings, workspace, write); }, model.model);
+  if (options.prompt_cache)
+    generate_cached(*options.prompt_cache, model.transformer("--prompt-cache"), prompt.tokens, settings, workspace,
+                    write);
+  else
+    std::visit([&](const auto& each) { generate(each, prompt.tokens, settings, workspace, write); }, model.model);
   const Clock::time_point end = Clock::now();
   writer.finish();
   if (options.stats) {
@@ -167,6 +172,9 @@ void add_generate(CLI::App& app) {
       ->allow_extra_args(false)
       ->check([](const std::string& text) { return text.empty() ? "nothing, expected a text" : ""; });
   add_sampling_options(*command, options->sampling);
+  command->add_option(
+      "--prompt-cache", options->prompt_cache,
+      "File that keeps what was read of the prompt: what a later prompt shares with it is not read again");
   command->add_flag("--stats", options->stats, "Print the times of loading, prefill and generation");
   command->callback([options, command] {
     check_flags(*command, *options);

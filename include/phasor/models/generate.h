@@ -24,6 +24,9 @@ std::vector<std::int32_t> generate(const Transformer& model, std::span<const std
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token = {});
 
+// What generate refuses before any work: no prompt, or texts longer than the model's positions encode.
+void check_generate(const Transformer& model, std::int64_t prompt_length, const GenerateOptions& options);
+
 // Adds tokens to a text whose last `unread` tokens (at least one) are not in the cache yet, and the others are.
 void continue_text(const Transformer& model, std::int64_t unread, Transformer::Cache& cache,
                    const GenerateOptions& options, std::vector<std::int32_t>& text, Workspace& workspace,

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "phasor/models/generate.h"
 #include "phasor/models/transformer.h"
 
 namespace phasor {
@@ -25,7 +27,13 @@ struct PromptCache {
 void save_prompt_cache(const std::filesystem::path& path, Transformer& model, std::span<const std::int32_t> tokens,
                        const Transformer::Cache& cache);
 
-// `capacity` tokens in all, with numbers stored as in the file.
+// With room for `capacity` tokens in all, or as many as the file has, and numbers stored as in the file.
 PromptCache load_prompt_cache(const std::filesystem::path& path, Transformer& model, std::int64_t capacity);
+
+// generate with such a file: tokens at the beginning of the prompt that are in it are not read again. Then it has the
+// whole prompt. A file that is not there is made.
+std::vector<std::int32_t> generate_cached(const std::filesystem::path& path, Transformer& model,
+                                          std::span<const std::int32_t> prompt, const GenerateOptions& options,
+                                          Workspace& workspace, const std::function<bool(std::int32_t)>& on_token = {});
 
 }  // namespace phasor
