@@ -32,6 +32,8 @@
 #endif
 
 #if __has_include("phasor/text/tokenizer.h")
+#include "phasor/text/chat_template.h"
+#include "phasor/text/stop_texts.h"
 #include "phasor/text/tokenizer.h"
 #endif
 
@@ -72,6 +74,7 @@
 #include "phasor/models/layer_positions.h"
 #include "phasor/models/prompt_cache.h"
 #include "phasor/models/safetensors.h"
+#include "phasor/models/sampling.h"
 #include "phasor/models/text_files.h"
 #include "phasor/models/transformer.h"
 #include "phasor/models/transformer_json.h"
