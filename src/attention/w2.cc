@@ -168,14 +168,16 @@ std::size_t block_count(const Shape<4>& shape) {
 
 // Through -t |q~_i|^2 in the log-sum-exp, whose gradient is r_i: dq~_i -= 2t r_i q~_i. Returns its part of t dt:
 // -t r_i |q~_i|^2. With whole scores it is the channel -|q~_i|^2 / 2 that depends on q~_i, and all of t dt is with
-// keys.
+// keys. With sums of rows, r_i is what the kernel summed, and so what a rounding of the result adds to it.
 double finish_query(const W2Problem& problem, const W2Lowered& lowered, const W2BackwardInputs& input, std::int64_t b,
                     std::int64_t h, std::int64_t i, float* gradient) {
   const std::int64_t channels = problem.stream_channels();
   const float* query = lowered.q.row(b, h, i);
-  if (problem.has_whole_scores()) {
-    add_multiple(-gradient[channels], query, channels, gradient);
-    return 0;
+  if (problem.has_whole_scores() || problem.sums_rows) {
+    const double of_norm = gradient[channels];
+    if (of_norm == 0) return 0;  // a query without keys may have NaN
+    add_multiple(-of_norm, query, channels, gradient);
+    return problem.sums_rows ? -of_norm / 2 * dot(query, query, channels) : 0.0;
   }
   // If the query sees no key, the log-sum-exp is constant.
   if (!input.grad_lse.data || input.softmax(b, h, i, 1) == 0) return 0;
@@ -240,9 +242,12 @@ double finish_keys(const W2Problem& problem, const W2Lowered& lowered, const Low
 void w2_backward(const StreamsView& q, const StreamsView& k, const StreamsView& v, W2Temperature temperature,
                  const W2BackwardInputs& input, const W2BackwardOutput& output, const AttentionOptions& options) {
   constexpr const char* kName = "w2_attention_backward";
-  const W2Problem problem = make_problem(kName, q, k, v, temperature, options);
+  W2Problem problem = make_problem(kName, q, k, v, temperature, options);
   check_gradients(kName, problem, input, output);
-  const W2Lowered lowered = lower(kName, problem, input.grad_lse.data != nullptr, StreamLayout::side_by_side);
+  const bool rounds_result = input.out.mu.type != ElementType::float32;
+  problem.sums_rows = rounds_result && !problem.has_whole_scores() && problem.stream_channels() < kMostChannels;
+  const bool with_query_terms = input.grad_lse.data != nullptr && !problem.sums_rows;
+  const W2Lowered lowered = lower(kName, problem, with_query_terms, StreamLayout::side_by_side);
   const Scratch out = side_by_side(input.out), grad_out = side_by_side(input.grad_out);
   const bool whole = problem.has_whole_scores();
   LoweredGradients gradients(lowered.call);

@@ -169,6 +169,7 @@ void lower_keys(const W2Problem& problem, const ScratchZeros<float, 4>& middle, 
         store_norm(problem, norm, row + channels + problem.norm_channels(), row + channels);
       } else {
         lowered.key_bias(b, g, j) = rounded(-problem.t * norm);
+        if (problem.sums_rows) row[channels] = 1;
       }
     }
   });
@@ -189,14 +190,15 @@ void lower_queries(const W2Problem& problem, W2Lowered& lowered) {
   for_row_blocks(q.view().shape, [&](const RowBlock& block) {
     const auto [b, h, first, count, index] = block;
     read_queries(problem, lowered.middle, block, q.row(b, h, first), q.channels());
-    if (lowered.query_terms.empty() && !problem.has_whole_scores()) return;
+    if (lowered.query_terms.empty() && !problem.has_whole_scores() && !problem.sums_rows) return;
     for (std::int64_t i = first; i < first + count; i++) {
       float* row = q.row(b, h, i);
       const double norm = dot(row, row, channels);
       if (problem.has_whole_scores()) {
         store_norm(problem, norm, row + channels, row + channels + problem.norm_channels());
       } else {
-        lowered.query_terms(b, h, i) = problem.t * norm;
+        if (!lowered.query_terms.empty()) lowered.query_terms(b, h, i) = problem.t * norm;
+        if (problem.sums_rows) row[channels] = 0;
       }
     }
   });

@@ -56,6 +56,9 @@ struct W2Problem {
   double inverse_tau = 1.0;  // 1 / (|tau| + eps)
   double t = 1.0;            // options.scale times it
   bool is_narrow = false;    // q~ and k~ are rounded to bf16
+  // Backward, without whole scores: q~ has a channel of 0 and k~ one of 1, so that the gradient of the first is the sum
+  // of a query's gradients of scores. It is that of the log-sum-exp, but for the rounding of the stored result.
+  bool sums_rows = false;
 
   bool has_whole_scores() const {
     const AttentionOptions& o = means.options;
@@ -66,7 +69,9 @@ struct W2Problem {
   // Of whole scores: a row of q~ is followed by the parts of its norm, then as many ones; a row of k~ by the ones
   // first.
   std::int64_t norm_channels() const { return is_narrow ? 3 : 1; }
-  std::int64_t lowered_channels() const { return stream_channels() + (has_whole_scores() ? 2 * norm_channels() : 0); }
+  std::int64_t lowered_channels() const {
+    return stream_channels() + (has_whole_scores() ? 2 * norm_channels() : sums_rows ? 1 : 0);
+  }
 };
 
 struct W2Lowered {

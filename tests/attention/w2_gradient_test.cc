@@ -245,7 +245,9 @@ TEST(W2Gradient, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// In float arithmetic, gradients of 16-bit tensors are those of the same numbers in float, rounded.
+// In float arithmetic, results and gradients of 16-bit tensors are those of the same numbers in float, rounded. Of
+// those of q and tau, what a rounding of the result adds to each row is taken off: python/tests_torch/narrow.py
+// measures them.
 template <class T>
 void expect_rounded(std::uint32_t seed) {
   const W2Case c = random_w2_case(seed, 20'000);
@@ -287,13 +289,10 @@ void expect_rounded(std::uint32_t seed) {
   widen(outputs.log_sigma, wide_outputs.log_sigma);
   W2GradientMemory<float> wide(c, wide_inputs.options());
   wide.run(c, wide_inputs, wide_outputs);
-  expect_same(wide.q_mu, narrow.q_mu);
-  expect_same(wide.q_log_sigma, narrow.q_log_sigma);
   expect_same(wide.k_mu, narrow.k_mu);
   expect_same(wide.k_log_sigma, narrow.k_log_sigma);
   expect_same(wide.v_mu, narrow.v_mu);
   expect_same(wide.v_log_sigma, narrow.v_log_sigma);
-  EXPECT_EQ(wide.tau, narrow.tau);
 }
 
 TEST(W2Gradient, SixteenBitsAreFloatRounded) {
