@@ -56,7 +56,8 @@ TEST(ChatTemplate, RefusesWhatItDoesNotKnow) {
 
 // However short, none runs on, and none takes more memory than a chat needs.
 TEST(ChatTemplate, EveryTemplateEnds) {
-  std::string nested, deep, chain = "{{ 1";
+  std::string nested, deep, chain = "{{ 1", long_sum;
+  for (int i = 0; i < 250; i++) long_sum += "+'a'";
   for (int i = 0; i < 12; i++) nested += "{% for i" + std::to_string(i) + " in range(10000) %}";
   nested += "x";
   for (int i = 0; i < 12; i++) nested += "{% endfor %}";
@@ -64,6 +65,7 @@ TEST(ChatTemplate, EveryTemplateEnds) {
   for (const std::string& source :
        {nested, "{{ " + deep, chain + " }}", "{{ " + std::string(100000, '-') + "1 }}",
         std::string("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+        "{% macro f() %}{{ f()" + long_sum + " }}{% endmacro %}{{ f() }}",
         std::string(
             "{% set ns = namespace(x='aaaa') %}{% for i in range(100) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"),
         std::string(

@@ -208,6 +208,26 @@ bool contains(const Json& list, const Json& value, std::size_t line) {
   return std::ranges::any_of(list, [&](const Json& each) { return equal(each, value); });
 }
 
+Json of_numbers(const std::string& name, const Json& left, const Json& right, std::size_t line) {
+  constexpr std::int64_t kLargest = INT32_MAX;
+  const auto number = [&](const Json& value) {
+    if (!value.is_number_integer() || value > kLargest || value < -kLargest)
+      throw Refused{line, name + " of " + json_text(value) + ", expected a number of 32 bits"};
+    return value.get<std::int64_t>();
+  };
+  const std::int64_t a = number(left), b = number(right);
+  if (name == "<") return a < b;
+  if (name == "<=") return a <= b;
+  if (name == ">") return a > b;
+  if (name == ">=") return a >= b;
+  if (name == "+") return a + b;
+  if (name == "-") return a - b;
+  if (name == "*") return a * b;
+  if (b == 0) throw Refused{line, "a division by 0"};
+  const std::int64_t rest = (a % b + b) % b;  // with the sign of b, as in Python
+  return name == "%" ? rest : (a - rest) / b;
+}
+
 Json apply_filter(const std::string& name, const Arguments& arguments) {
   const std::size_t line = arguments.line;
   const Json& value = arguments.values[0];

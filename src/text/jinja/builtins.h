@@ -21,6 +21,8 @@ std::string written(const Json& value, std::size_t line);
 bool is_true(const Json& value);
 bool equal(const Json& a, const Json& b);
 bool contains(const Json& list, const Json& value, std::size_t line);
+// An operator on whole numbers.
+Json of_numbers(const std::string& name, const Json& left, const Json& right, std::size_t line);
 // The text of a value that is one.
 const std::string& text_of(const Json& value, std::size_t line);
 

@@ -11,9 +11,10 @@
 namespace phasor::text::jinja {
 namespace {
 
-// What a template may do, so that each one ends: steps and bytes of values, and lists in one another.
+// What a template may do, so that each one ends: steps and bytes of values; lists, and what is evaluated, in one
+// another.
 constexpr std::size_t kMostWork = 100'000'000, kWorkOfStep = 100;
-constexpr int kDeepest = 50;
+constexpr int kDeepest = 50, kDeepestCall = 500;
 
 class Evaluator {
  public:
@@ -41,6 +42,16 @@ class Evaluator {
       for (const Json& each : value) charge(each, line, depth + 1);
   }
 
+  // Of expressions and statements within each other, also those of macros that call one another.
+  struct Depth {
+    Depth(int& counter, std::size_t line) : depth(counter) {
+      if (depth == kDeepestCall) throw Refused{line, "what is evaluated in one another, expected less than 500 deep"};
+      depth++;
+    }
+    ~Depth() { depth--; }
+    int& depth;
+  };
+
   // Statements.
 
   Flow run(const std::vector<Statement>& statements) {
@@ -50,6 +61,7 @@ class Evaluator {
   }
 
   Flow run(const Statement& statement) {
+    const Depth depth(depth_, statement.line);
     charge(kWorkOfStep, statement.line);
     switch (statement.kind) {
       case Statement::Kind::text:
@@ -165,6 +177,7 @@ class Evaluator {
   }
 
   Json value(const Expression& expression) {
+    const Depth depth(depth_, expression.line);
     Json made = result(expression);
     charge(kWorkOfStep, expression.line);
     charge(made, expression.line);
@@ -297,7 +310,6 @@ class Evaluator {
   }
 
   Json call_macro(const Statement& macro, const Arguments& arguments) {
-    if (calls_ == kDeepest) throw Refused{arguments.line, "macros that call one another, expected fewer than 50"};
     Scope scope;
     const std::size_t with_defaults = macro.names.size() - macro.expressions.size();
     for (std::size_t i = 0; i < macro.names.size(); i++) {
@@ -313,9 +325,7 @@ class Evaluator {
     const std::size_t floor = std::exchange(floor_, scopes_.size());
     scopes_.push_back(std::move(scope));
     std::string outer = std::exchange(out_, {});
-    calls_++;
     run(macro.body);
-    calls_--;
     scopes_.pop_back();
     floor_ = floor;
     return std::exchange(out_, std::move(outer));
@@ -337,7 +347,8 @@ class Evaluator {
     if (name == "not") return !is_true(left);
     if (name == "and") return is_true(left) ? value(expression.parts[1]) : left;
     if (name == "or") return is_true(left) ? left : value(expression.parts[1]);
-    const Json right = expression.parts.size() > 1 ? value(expression.parts[1]) : Json(0);
+    if (expression.parts.size() == 1) return of_numbers(name, 0, left, expression.line);  // -x
+    const Json right = value(expression.parts[1]);
     if (name == "==") return equal(left, right);
     if (name == "!=") return !equal(left, right);
     if (name == "in") return contains(right, left, expression.line);
@@ -351,28 +362,7 @@ class Evaluator {
       left.insert(left.end(), right.begin(), right.end());
       return left;
     }
-    return of_numbers(expression, left, right);
-  }
-
-  static Json of_numbers(const Expression& expression, const Json& left, const Json& right) {
-    constexpr std::int64_t kLargest = INT32_MAX;
-    const auto number = [&](const Json& value) {
-      if (!value.is_number_integer() || value > kLargest || value < -kLargest)
-        throw Refused{expression.line, expression.name + " of " + json_text(value) + ", expected a number of 32 bits"};
-      return value.get<std::int64_t>();
-    };
-    const std::int64_t a = number(left), b = number(right);
-    const std::string& name = expression.name;
-    if (name == "<") return a < b;
-    if (name == "<=") return a <= b;
-    if (name == ">") return a > b;
-    if (name == ">=") return a >= b;
-    if (name == "+") return a + b;
-    if (name == "-") return expression.parts.size() > 1 ? a - b : -a;
-    if (name == "*") return a * b;
-    if (b == 0) throw Refused{expression.line, "a division by 0"};
-    const std::int64_t rest = (a % b + b) % b;  // with the sign of b, as in Python
-    return name == "%" ? rest : (a - rest) / b;
+    return of_numbers(name, left, right, expression.line);
   }
 
   std::string out_{};
@@ -382,7 +372,7 @@ class Evaluator {
   std::time_t now_;
   const Json undefined_ = undefined(), function_ = Json::binary({});  // all that one can ask of a function: it is there
   std::size_t work_ = 0;
-  int calls_ = 0;  // of macros, that are under way
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-constexpr int kDeepestTree = 500;
+constexpr int kDeepestTree = 300;
 
 // Expressions, from those that bind least to those that bind most.
 class ExpressionParser {
