@@ -245,6 +245,44 @@ TEST(W2Gradient, SameBitsForAnyNumberOfThreads) {
   }
 }
 
+// The first query sees no key and has NaN: its gradients are 0, and no other has NaN.
+template <class T>
+void expect_numbers(double softcap, Precision precision) {
+  W2Case c;
+  c.heads = c.groups = 2, c.queries = c.keys = 20, c.width = c.value_width = 8;
+  c.causal = true;
+  c.query_offsets = {-1};
+  c.softcap = softcap;
+  W2Inputs<T> inputs(c);
+  inputs.means.options.precision = precision;
+  for (std::int64_t h = 0; h < c.heads; h++) inputs.means.q.view(0, h, 0, 3) = T(NAN);
+  W2Outputs<T> outputs(c);
+  outputs.run(inputs);
+  W2GradientMemory<T> gradients(c, inputs.options());
+  gradients.run(c, inputs, outputs);
+  for (const auto* gradient : {&gradients.q_mu, &gradients.q_log_sigma}) {
+    std::int64_t i = 0;
+    gradient->for_each([&](const T& x) {
+      const bool is_first = i++ / c.width % c.queries == 0;
+      EXPECT_TRUE(is_first ? static_cast<float>(x) == 0 : std::isfinite(static_cast<float>(x))) << i - 1;
+    });
+  }
+  for (const auto* gradient : {&gradients.k_mu, &gradients.k_log_sigma, &gradients.v_mu})
+    gradient->for_each([&](const T& x) { EXPECT_TRUE(std::isfinite(static_cast<float>(x))); });
+  EXPECT_TRUE(std::isfinite(gradients.tau));
+}
+
+TEST(W2Gradient, AQueryWithoutKeysMayHaveNaN) {
+  on_every_target_and_emulations([] {
+    for (const double softcap : {0.0, 5.0}) {
+      expect_numbers<float>(softcap, Precision::storage);
+      expect_numbers<float>(softcap, Precision::bf16);
+      expect_numbers<f16>(softcap, Precision::storage);
+      expect_numbers<bf16>(softcap, Precision::storage);
+    }
+  });
+}
+
 // In float arithmetic, results and gradients of 16-bit tensors are those of the same numbers in float, rounded. Of
 // those of q and tau, what a rounding of the result adds to each row is taken off: python/tests_torch/narrow.py
 // measures them.
