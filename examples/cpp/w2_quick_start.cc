@@ -9,8 +9,7 @@ int main() {
   constexpr std::int64_t kBatch = 2, kTokens = 64, kHidden = 512, kHeads = 8;
   phasor::InitialValues initial(42);  // equal seeds make equal models
   const phasor::W2Block block(
-      {.hidden_size = kHidden, .num_attention_heads = kHeads, .intermediate_size = 2048, .norm_eps = 1e-6},
-      initial);
+      {.hidden_size = kHidden, .num_attention_heads = kHeads, .intermediate_size = 2048, .norm_eps = 1e-6}, initial);
 
   Tensor<float, 3> mu({kBatch, kTokens, kHidden}), log_sigma(mu.shape()), out_mu(mu.shape()), out_log_sigma(mu.shape());
   phasor::Philox(1).fill_normal(mu), phasor::Philox(2).fill_normal(log_sigma, -1.0f, 0.1f);

@@ -98,9 +98,9 @@ void keep_usual_rows(List<float>& rows, std::int64_t channels) {
 
 // middle = the mean of the rows, or 0 without rows.
 void mean_of_rows(const List<float>& rows, std::int64_t channels, float* middle) {
-  const auto width = static_cast<std::size_t>(channels);
+  const auto width = static_cast<std::size_t>(channels), count = rows.size() / width;
   for (std::size_t at = 0; at < rows.size(); at++) middle[at % width] += rows[at];
-  for (std::size_t c = 0; c < width && !rows.empty(); c++) middle[c] /= static_cast<float>(rows.size() / width);
+  for (std::size_t c = 0; c < width && count > 0; c++) middle[c] /= static_cast<float>(count);
 }
 
 // Numbers of bf16 minus the middle are bf16 again, so that nothing is rounded, where the middle is bf16 and neither is

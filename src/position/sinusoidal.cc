@@ -16,7 +16,7 @@ namespace {
 
 // The angles are those of RoPE; only the order (sines first) and the use differ. [B, T, dim]
 Tensor<float, 3> sines_and_cosines(TensorView<const std::int64_t, 3> positions, std::int64_t dim,
-                                     const SinusoidalConfig& config) {
+                                   const SinusoidalConfig& config) {
   PHASOR_CHECK(dim >= 2 && dim % 2 == 0, "sinusoidal", "dim: ", dim, ", expected an even number of at least 2");
   PHASOR_CHECK(config.amplitude > 0.0 && std::isfinite(config.amplitude), "sinusoidal", "amplitude: ", config.amplitude,
                ", expected more than 0 and finite");
