@@ -69,6 +69,7 @@
 #endif
 
 #if __has_include("phasor/models/transformer.h")
+#include "phasor/models/embed.h"
 #include "phasor/models/encoder_decoder.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/layer_positions.h"

@@ -32,13 +32,19 @@ Transformer::Cache EncoderDecoder::read(TensorView<const std::int32_t, 2> source
   return cache;
 }
 
+Transformer::Cache generation_cache(const EncoderDecoder& model, std::span<const std::int32_t> source,
+                                    const GenerateOptions& options, Workspace& workspace) {
+  PHASOR_CHECK(!source.empty(), "generate", "source: no tokens, expected at least one");
+  check_generate(model.decoder(), 1, options);  // the start token
+  const LayerCacheConfig config{.capacity = options.max_tokens + 1,
+                                .storage = options.storage.value_or(model.decoder().suitable_storage())};
+  return model.read({source.data(), {1, std::ssize(source)}}, {}, config, workspace);
+}
+
 std::vector<std::int32_t> generate(const EncoderDecoder& model, std::span<const std::int32_t> source,
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token) {
-  PHASOR_CHECK(!source.empty(), "generate", "source: no tokens, expected at least one");
-  const LayerCacheConfig config{.capacity = options.max_tokens + 1,
-                                .storage = options.storage.value_or(model.decoder().suitable_storage())};
-  Transformer::Cache cache = model.read({source.data(), {1, std::ssize(source)}}, {}, config, workspace);
+  Transformer::Cache cache = generation_cache(model, source, options, workspace);
   std::vector<std::int32_t> text{model.start_token()};
   continue_text(model.decoder(), 1, cache, options, text, workspace, on_token);
   return {text.begin() + 1, text.end()};

@@ -28,6 +28,15 @@ void check_generate(const Transformer& model, std::int64_t prompt_length, const 
   check_length(model, prompt_length, options.max_tokens);
 }
 
+Transformer::Cache generation_cache(const Transformer& model, std::int64_t prompt_length,
+                                    const GenerateOptions& options) {
+  check_generate(model, prompt_length, options);
+  const std::int64_t capacity = prompt_length + options.max_tokens;
+  return model.make_cache({.capacity = capacity,
+                           .storage = options.storage.value_or(model.suitable_storage()),
+                           .keys = model.suitable_keys(capacity)});
+}
+
 void continue_text(const Transformer& model, std::int64_t unread, Transformer::Cache& cache,
                    const GenerateOptions& options, std::vector<std::int32_t>& text, Workspace& workspace,
                    const std::function<bool(std::int32_t)>& on_token) {
@@ -36,7 +45,8 @@ void continue_text(const Transformer& model, std::int64_t unread, Transformer::C
   for (std::int64_t count = 0; count < options.max_tokens; count++) {
     model.decode({&*(text.end() - unread), {1, unread}}, cache, logits.view(), workspace);
     const std::span<const float> row(logits.data(), static_cast<std::size_t>(logits.size()));
-    text.push_back(sample_token(row, text, options.sampling, static_cast<std::uint64_t>(count)));
+    const auto draw = static_cast<std::uint64_t>(options.first_draw + count);
+    text.push_back(sample_token(row, text, options.sampling, draw));
     unread = 1;
     if (on_token && !on_token(text.back())) break;
     if (std::ranges::count(options.stop_tokens, text.back()) > 0) break;
@@ -47,11 +57,7 @@ std::vector<std::int32_t> generate(const Transformer& model, std::span<const std
                                    const GenerateOptions& options, Workspace& workspace,
                                    const std::function<bool(std::int32_t)>& on_token) {
   const std::int64_t length = std::ssize(prompt);
-  check_generate(model, length, options);
-  const std::int64_t capacity = length + options.max_tokens;
-  Transformer::Cache cache = model.make_cache({.capacity = capacity,
-                                               .storage = options.storage.value_or(model.suitable_storage()),
-                                               .keys = model.suitable_keys(capacity)});
+  Transformer::Cache cache = generation_cache(model, length, options);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   continue_text(model, length, cache, options, text, workspace, on_token);
   return {text.begin() + length, text.end()};

@@ -32,6 +32,16 @@ struct Padding {
   void pad(std::span<EncodedText> encodings) const;
 };
 
+// How long texts become: what a tokenizer.json asks for, or its user.
+struct Lengths {
+  std::optional<Truncation> truncation{};
+  std::optional<Padding> padding{};
+
+  void pad(std::span<EncodedText> encodings) const {
+    if (padding) padding->pad(encodings);
+  }
+};
+
 std::optional<Truncation> read_truncation(FieldReader& reader);
 std::optional<Padding> read_padding(FieldReader& reader);
 

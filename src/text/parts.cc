@@ -25,8 +25,7 @@ TokenizerParts::TokenizerParts(FieldReader& reader) {
   if (reader.find("pre_tokenizer") != nullptr) pre_tokenizer_ = read_pre_tokenizer(reader.object("pre_tokenizer"));
   if (reader.find("post_processor") != nullptr) template_ = read_post_processor(reader.object("post_processor"));
   if (reader.find("decoder") != nullptr) decoder_ = read_decoder(reader.object("decoder"));
-  truncation_ = read_truncation(reader);
-  padding_ = read_padding(reader);
+  lengths_ = {read_truncation(reader), read_padding(reader)};
   added_ = std::make_unique<const AddedTokens>(reader, vocabulary(), normalizer_);
   for (const auto* pieces : {&template_.single, &template_.pair})
     for (const TemplatePiece& piece : *pieces)
@@ -145,9 +144,9 @@ void TokenizerParts::tokenize_pieces(std::string_view text, bool at_start, Memor
 }
 
 EncodedText TokenizerParts::assemble(std::vector<std::int32_t> first, std::vector<std::int32_t>* second,
-                                     bool add_special_tokens) const {
+                                     bool add_special_tokens, const Lengths& lengths) const {
   const bool is_pair = second != nullptr;
-  if (truncation_) truncation_->cut(first, second, add_special_tokens ? template_.added(is_pair) : 0);
+  if (lengths.truncation) lengths.truncation->cut(first, second, add_special_tokens ? template_.added(is_pair) : 0);
   EncodedText encoding;
   for (const TemplatePiece& piece : is_pair ? template_.pair : template_.single) {
     if (piece.text < 0 && !add_special_tokens) continue;

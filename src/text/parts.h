@@ -33,11 +33,9 @@ class TokenizerParts {
   std::string mark_control_tokens(std::string_view text, std::string_view chat) const;
   static constexpr char kMark = '\xFF';
   // Cut, with special tokens. Takes the ids.
-  EncodedText assemble(std::vector<std::int32_t> first, std::vector<std::int32_t>* second,
-                       bool add_special_tokens) const;
-  void pad(std::span<EncodedText> encodings) const {
-    if (padding_) padding_->pad(encodings);
-  }
+  EncodedText assemble(std::vector<std::int32_t> first, std::vector<std::int32_t>* second, bool add_special_tokens,
+                       const text::Lengths& lengths) const;
+  const text::Lengths& lengths() const { return lengths_; }  // that the file asks for
 
   // The text that decoders get for a token; none if there is no such token, or if it is special and those are skipped.
   std::optional<std::string_view> token_text(std::int32_t id, bool skip_special_tokens) const;
@@ -65,8 +63,7 @@ class TokenizerParts {
   text::PreTokenizer pre_tokenizer_{};
   text::Template template_{};
   text::Decoder decoder_{};
-  std::optional<text::Truncation> truncation_{};
-  std::optional<text::Padding> padding_{};
+  text::Lengths lengths_{};
   std::unique_ptr<const text::AddedTokens> added_{};
   mutable std::mutex mutex_{};
   mutable std::vector<std::unique_ptr<Memory>> memories_{};

@@ -26,7 +26,8 @@ void drop_nulls(Json& value) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
+Tokenizer::Tokenizer(std::shared_ptr<const TokenizerParts> parts)
+    : parts_(std::move(parts)), lengths_(parts_, &parts_->lengths()) {}
 
 Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
   const MappedFile file(path);
@@ -40,9 +41,23 @@ Tokenizer Tokenizer::from_json(std::string_view json, std::string_view name) {
   return Tokenizer(std::make_shared<const TokenizerParts>(reader));
 }
 
+Tokenizer Tokenizer::cut_at(std::optional<std::int64_t> longest) const {
+  PHASOR_CHECK(!longest || *longest >= 1, "Tokenizer::cut_at", "longest: ", longest.value_or(0),
+               ", expected at least 1");
+  text::Lengths lengths;
+  if (longest) {
+    lengths.truncation = parts_->lengths().truncation.value_or(text::Truncation{});  // for the side
+    lengths.truncation->strategy = text::Truncation::Strategy::longest_first;
+    lengths.truncation->longest = static_cast<std::uint64_t>(*longest);
+  }
+  Tokenizer cut = *this;
+  cut.lengths_ = std::make_shared<const text::Lengths>(std::move(lengths));
+  return cut;
+}
+
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
-  EncodedText encoding = parts_->assemble(parts_->tokenize(text), nullptr, add_special_tokens);
-  parts_->pad({&encoding, 1});
+  EncodedText encoding = parts_->assemble(parts_->tokenize(text), nullptr, add_special_tokens, *lengths_);
+  lengths_->pad({&encoding, 1});
   return std::move(encoding.ids);
 }
 
@@ -58,13 +73,13 @@ std::vector<std::int32_t> Tokenizer::encode_marked(std::string_view text) const 
       marks.push_back(without.size());
     else
       without += c;
-  return parts_->assemble(parts_->tokenize(without, marks), nullptr, false).ids;
+  return parts_->assemble(parts_->tokenize(without, marks), nullptr, false, *lengths_).ids;
 }
 
 EncodedText Tokenizer::encode_pair(std::string_view first, std::string_view second, bool add_special_tokens) const {
   std::vector<std::int32_t> of_second = parts_->tokenize(second);
-  EncodedText encoding = parts_->assemble(parts_->tokenize(first), &of_second, add_special_tokens);
-  parts_->pad({&encoding, 1});
+  EncodedText encoding = parts_->assemble(parts_->tokenize(first), &of_second, add_special_tokens, *lengths_);
+  lengths_->pad({&encoding, 1});
   return encoding;
 }
 
@@ -72,9 +87,9 @@ std::vector<EncodedText> Tokenizer::encode_batch(std::span<const std::string> te
   std::vector<EncodedText> encodings(texts.size());
   parallel_for(static_cast<std::int64_t>(texts.size()), [&](std::int64_t index) {
     const auto i = static_cast<std::size_t>(index);
-    encodings[i] = parts_->assemble(parts_->tokenize(texts[i]), nullptr, add_special_tokens);
+    encodings[i] = parts_->assemble(parts_->tokenize(texts[i]), nullptr, add_special_tokens, *lengths_);
   });
-  parts_->pad(encodings);
+  lengths_->pad(encodings);
   return encodings;
 }
 

@@ -104,6 +104,23 @@ TEST(Generate, StopsWhenTold) {
   EXPECT_ERROR(generate(model, {}, {}, workspace), "prompt: no tokens");
 }
 
+// Token by token, as iterators of other languages ask for them.
+TEST(Generate, ATextInSeveralCallsIsThatOfOne) {
+  const ModelCase each = model_cases().front();
+  const Transformer model(each.config, 9);
+  const std::vector<std::int32_t> prompt{3, 1, 4, 1, 5};
+  Workspace workspace;
+  GenerateOptions options{.max_tokens = 20, .sampling = {.temperature = 2.0, .seed = 4}};
+  const std::vector<std::int32_t> expected = generate(model, prompt, options, workspace);
+  Transformer::Cache cache = generation_cache(model, 5, options);
+  std::vector<std::int32_t> text = prompt;
+  continue_text(model, 5, cache, {.max_tokens = 7, .sampling = options.sampling}, text, workspace);
+  for (std::int64_t drawn = 7; drawn < 20; drawn++)
+    continue_text(model, 1, cache, {.max_tokens = 1, .sampling = options.sampling, .first_draw = drawn}, text,
+                  workspace);
+  EXPECT_EQ(std::vector(text.begin() + 5, text.end()), expected);
+}
+
 TEST(Generate, TextsFitThePositions) {
   const Transformer model(small_config(LearnedConfig{.max_length = 8}, Score::dot), 1);
   Workspace workspace;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "goldens.h"
+#include "support/expect_error.h"
 
 namespace phasor {
 namespace {
@@ -30,6 +31,28 @@ TEST_P(TokenizerGolden, EncodesAgain) {  // from the cache
   for (int repeat = 0; repeat < 2; repeat++)
     for (std::size_t i = 0; i < texts_.size(); i++)
       EXPECT_EQ(tokenizer_.encode(texts_[i]), golden_["ids"][i].get<Ids>()) << texts_[i];
+}
+
+// A tokenizer whose file asks for other lengths gives what one gives whose file asks for these.
+TEST(Tokenizer, IsCutAtOtherLengths) {
+  nlohmann::json golden = golden_tokenizer("bert_of_fixed_length");
+  const Tokenizer tokenizer = tokenizer_of(golden);
+  golden["tokenizer"].erase("padding");
+  for (const std::int64_t longest : {3, 4, 7, 20}) {
+    golden["tokenizer"]["truncation"]["max_length"] = longest;
+    const Tokenizer expected = tokenizer_of(golden);
+    for (const std::string text : tokenizer_goldens()["texts"]) {
+      EXPECT_EQ(tokenizer.cut_at(longest).encode(text), expected.encode(text));
+      EXPECT_EQ(tokenizer.cut_at(longest).encode_pair(text, text).ids, expected.encode_pair(text, text).ids);
+    }
+  }
+  golden["tokenizer"].erase("truncation");
+  const Tokenizer whole = tokenizer_of(golden);
+  for (const std::string text : tokenizer_goldens()["texts"]) {
+    EXPECT_EQ(tokenizer.cut_at({}).encode(text), whole.encode(text));
+    EXPECT_EQ(tokenizer.cut_at(5).cut_at({}).encode(text), whole.encode(text));
+  }
+  EXPECT_ERROR(tokenizer.cut_at(0), "[Tokenizer::cut_at] longest: 0, expected at least 1");
 }
 
 TEST_P(TokenizerGolden, EncodesPairs) {

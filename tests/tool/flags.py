@@ -13,6 +13,7 @@ import tool
 
 # What each command needs beside the flag that is tried.
 NEEDED = {"train": ["--out", "no_such_folder/run"], "eval": ["no_such_folder"], "generate": ["no_such_folder"],
+          "embed": ["no_such_folder"],
           "perplexity": ["no_such_folder", "--text", "no_such_text"],
           "compare": ["--out", "no_such_folder/out"]}
 NOT_WHOLE = ["99999999999999999999", "-99999999999999999999", "1.5", "abc", "", "1e3", "0x10", "5 "]

@@ -13,6 +13,7 @@ void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_perplexity(CLI::App& app);
+void add_embed(CLI::App& app);
 void add_compare(CLI::App& app);
 
 // What main returns when a command did its work and found a failure (verify), as opposed to an error.

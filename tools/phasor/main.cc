@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   phasor::tool::add_eval(app);
   phasor::tool::add_generate(app);
   phasor::tool::add_perplexity(app);
+  phasor::tool::add_embed(app);
   phasor::tool::add_compare(app);
   try {
     app.parse(argc, argv);

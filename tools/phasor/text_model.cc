@@ -18,12 +18,6 @@ constexpr std::array<std::pair<std::string_view, CacheStorage>, 4> kStorages{{{"
                                                                               {"f16", CacheStorage::f16},
                                                                               {"int8", CacheStorage::int8}}};
 
-bool is_ours(const std::string& folder) {
-  PHASOR_CHECK(std::filesystem::is_directory(readable_folder(folder)), "load", folder,
-               ": no such folder, expected one with a model");
-  return std::filesystem::exists(readable_folder(folder) / "training.json");
-}
-
 std::variant<Transformer, EncoderDecoder> load(const std::string& folder, bool ours, Precision precision) {
   if (!ours && EncoderDecoder::is_in(folder)) return EncoderDecoder::from_pretrained(folder, precision);
   if (!ours) return Transformer::from_pretrained(folder, precision);
@@ -32,32 +26,43 @@ std::variant<Transformer, EncoderDecoder> load(const std::string& folder, bool o
   return model;
 }
 
+// For CLI::Option::check: one of the known words.
+auto one_of(std::vector<std::string> known, const std::string& expected) {
+  return [known = std::move(known), expected](const std::string& text) -> std::string {
+    return std::ranges::count(known, text) == 1 ? "" : text + ", expected " + expected;
+  };
+}
+
 }  // namespace
+
+bool is_trained_here(const std::string& folder) {
+  PHASOR_CHECK(std::filesystem::is_directory(readable_folder(folder)), "load", folder,
+               ": no such folder, expected one with a model");
+  return std::filesystem::exists(readable_folder(folder) / "training.json");
+}
 
 std::optional<CacheStorage> TextModelOptions::storage() const {
   if (!cache) return std::nullopt;
   return std::ranges::find(kStorages, *cache, &std::pair<std::string_view, CacheStorage>::first)->second;
 }
 
-void add_text_model_options(CLI::App& command, TextModelOptions& options, const char* about_cache) {
-  const auto one_of = [](std::vector<std::string> known, const std::string& expected) {
-    return [known = std::move(known), expected](const std::string& text) -> std::string {
-      return std::ranges::count(known, text) == 1 ? "" : text + ", expected " + expected;
-    };
-  };
-  command.add_option("folder", options.folder, "Folder of a model of Hugging Face, or one written by phasor train")
-      ->required();
+void add_weight_options(CLI::App& command, WeightOptions& options, const char* about_folder) {
+  command.add_option("folder", options.folder, about_folder)->required();
   command
       .add_option("--precision", options.precision,
                   "Weights: storage (as the files have them), float, or bf16 (rounded)")
       ->capture_default_str()
       ->check(one_of({"storage", "float", "bf16"}, "storage, float or bf16"));
+}
+
+void add_text_model_options(CLI::App& command, TextModelOptions& options, const char* about_cache) {
+  add_weight_options(command, options, "Folder of a model of Hugging Face, or one written by phasor train");
   command.add_option("--cache", options.cache, about_cache)
       ->check(one_of({"float", "bf16", "f16", "int8"}, "float, bf16, f16 or int8"));
 }
 
 TextModel::TextModel(const TextModelOptions& options)
-    : ours(is_ours(options.folder)),
+    : ours(is_trained_here(options.folder)),
       model(load(options.folder, ours, precision_from_name(options.precision))),
       folder(options.folder) {}
 

@@ -16,15 +16,23 @@
 
 namespace phasor::tool {
 
-struct TextModelOptions {
+// Which weights, in which type: the folder and --precision.
+struct WeightOptions {
   std::string folder;
   std::string precision{precision_name(Precision::storage)};
+};
+void add_weight_options(CLI::App& command, WeightOptions& options, const char* about_folder);
+
+struct TextModelOptions : WeightOptions {
   std::optional<std::string> cache = {};
 
   std::optional<CacheStorage> storage() const;  // that --cache names
 };
-// The folder, --precision and --cache.
+// Those of the weights, and --cache.
 void add_text_model_options(CLI::App& command, TextModelOptions& options, const char* about_cache);
+
+// Whether a folder is of phasor train. Refuses one that is not there.
+bool is_trained_here(const std::string& folder);
 
 // Folders of phasor train have training.json, and models of text read bytes; others are Hugging Face's.
 struct TextModel {

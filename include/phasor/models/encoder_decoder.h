@@ -40,6 +40,10 @@ class EncoderDecoder {
   std::int32_t start_token_;
 };
 
+// The decoder's cache for a text of at most max_tokens; it has read the source.
+Transformer::Cache generation_cache(const EncoderDecoder& model, std::span<const std::int32_t> source,
+                                    const GenerateOptions& options, Workspace& workspace);
+
 // The tokens that the decoder writes for a source text, without the start token.
 std::vector<std::int32_t> generate(const EncoderDecoder& model, std::span<const std::int32_t> source,
                                    const GenerateOptions& options, Workspace& workspace,

@@ -17,6 +17,7 @@ struct GenerateOptions {
   Sampling sampling{};
   std::vector<std::int32_t> stop_tokens{};  // each ends the text, and is its last token
   std::optional<CacheStorage> storage{};    // the model's suitable_storage()
+  std::int64_t first_draw = 0;              // of sampling: tokens of the text that were drawn in earlier calls
 };
 
 // Returns the new tokens. on_token, if given, is called with each one, and ends the text by returning false.
@@ -26,6 +27,10 @@ std::vector<std::int32_t> generate(const Transformer& model, std::span<const std
 
 // What generate refuses before any work: no prompt, or texts longer than the model's positions encode.
 void check_generate(const Transformer& model, std::int64_t prompt_length, const GenerateOptions& options);
+
+// A cache for a prompt of this many tokens and the text after it.
+Transformer::Cache generation_cache(const Transformer& model, std::int64_t prompt_length,
+                                    const GenerateOptions& options);
 
 // Adds tokens to a text whose last `unread` tokens (at least one) are not in the cache yet, and the others are.
 void continue_text(const Transformer& model, std::int64_t unread, Transformer::Cache& cache,

@@ -28,6 +28,9 @@ struct EncodedText {
 
 class ChatTemplate;
 class TokenizerParts;
+namespace text {
+struct Lengths;
+}
 
 // Texts are UTF-8 of at most 1 GiB. Bytes that are not UTF-8 are read as U+FFFD, one for each longest part that begins
 // a character, as Python's errors="replace" does. A tokenizer does not change: several threads may use it at once, and
@@ -37,6 +40,10 @@ class Tokenizer {
   static Tokenizer from_file(const std::filesystem::path& path);
   // `name` stands for the file in errors.
   static Tokenizer from_json(std::string_view json, std::string_view name);
+
+  // The same, but what the file says of lengths does not count: texts are not padded, and have at most `longest` tokens,
+  // special ones included. They are cut on the side that the file names, or else on the right.
+  Tokenizer cut_at(std::optional<std::int64_t> longest) const;
 
   std::vector<std::int32_t> encode(std::string_view text, bool add_special_tokens = true) const;
   EncodedText encode_pair(std::string_view first, std::string_view second, bool add_special_tokens = true) const;
@@ -60,6 +67,7 @@ class Tokenizer {
   std::string mark_control_tokens(std::string_view text, std::string_view chat) const;
   std::vector<std::int32_t> encode_marked(std::string_view text) const;
   std::shared_ptr<const TokenizerParts> parts_;
+  std::shared_ptr<const text::Lengths> lengths_;
 };
 
 // Text of tokens that come one after another. What is returned, put together, is decode() of all ids, and each part is
