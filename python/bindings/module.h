@@ -13,6 +13,7 @@ void bind_merge(nanobind::module_& module);
 void bind_w2(nanobind::module_& module);
 void bind_kv_cache(nanobind::module_& module);
 void bind_paged_kv_cache(nanobind::module_& module);
+void bind_model(nanobind::module_& module);
 void bind_tokenizer(nanobind::module_& module);
 void bind_jax(nanobind::module_& module);  // XLA's handlers
 

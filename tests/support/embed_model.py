@@ -13,15 +13,16 @@ import string
 import sys
 
 MODEL = pathlib.Path(__file__).resolve().parents[1] / "golden" / "architectures" / "bert"
-VOCABULARY = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "the", "fox", "and", "dog", "a", "##s", *string.ascii_lowercase[1:], *".,!?'-"]
+SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+VOCABULARY = [*SPECIAL, "the", "fox", "and", "dog", "a", "##s", *string.ascii_lowercase[1:], *".,!?'-"]
 
 
 def tokenizer() -> dict[str, object]:
     assert len(VOCABULARY) == 41
     added = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {
-        "added_tokens": [{"id": id, "content": token, **added} for id, token in enumerate(VOCABULARY[:4])],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        "added_tokens": [{"id": id, "content": token, **added} for id, token in enumerate(SPECIAL)],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]},
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},

@@ -14,6 +14,7 @@ from phasor._biases import Encoding, RelativeBias, alibi_bias, alibi_slopes, enc
 from phasor._block_mask import BlockMask, make_block_mask
 from phasor._kv_cache import KVCache
 from phasor._merge import MergeGradients, merge_attention, merge_attention_backward
+from phasor._models import Model, load
 from phasor._paged import PagedKVCache, paged_attention
 from phasor._phasor import __version__
 from phasor._rotary import (
@@ -37,6 +38,7 @@ __all__ = [
     "Encoding",
     "KVCache",
     "MergeGradients",
+    "Model",
     "PagedKVCache",
     "RelativeBias",
     "Rope",
@@ -52,6 +54,7 @@ __all__ = [
     "attention_backward",
     "convert_pairing",
     "encodings",
+    "load",
     "make_block_mask",
     "merge_attention",
     "merge_attention_backward",

@@ -53,9 +53,13 @@ class Tokenizer:
     @with_function_name
     def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """Reads a tokenizer.json. What it asks for and phasor does not have is a ValueError that names the key."""
-        tokenizer = cls.__new__(cls)
-        tokenizer._tokenizer = _phasor.Tokenizer.from_file(os.fspath(path))
-        return tokenizer
+        return cls._of(_phasor.Tokenizer.from_file(os.fspath(path)))
+
+    @classmethod
+    def _of(cls, tokenizer: _phasor.Tokenizer) -> Tokenizer:
+        made = cls.__new__(cls)
+        made._tokenizer = tokenizer
+        return made
 
     @with_function_name
     def encode(self, text: str | bytes, add_special_tokens: bool = True) -> list[int]:
