@@ -159,7 +159,8 @@ class EmbedFiles : public testing::Test {
     return text + "]";
   }
   EmbedSettings read() const {
-    return load_embed_settings(folder_.path(), {.max_position_embeddings = 64, .encoding = LearnedConfig{.max_length = 64}});
+    return load_embed_settings(folder_.path(),
+                               {.max_position_embeddings = 64, .encoding = LearnedConfig{.max_length = 64}});
   }
   TemporaryFolder folder_;
 };

@@ -41,8 +41,8 @@ class Tokenizer {
   // `name` stands for the file in errors.
   static Tokenizer from_json(std::string_view json, std::string_view name);
 
-  // The same, but what the file says of lengths does not count: texts are not padded, and have at most `longest` tokens,
-  // special ones included. They are cut on the side that the file names, or else on the right.
+  // The same, whatever the file says of lengths: texts are not padded, and have at most `longest` tokens, special ones
+  // included. They are cut on the side that the file names, or else on the right.
   Tokenizer cut_at(std::optional<std::int64_t> longest) const;
 
   std::vector<std::int32_t> encode(std::string_view text, bool add_special_tokens = true) const;
