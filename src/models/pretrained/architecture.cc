@@ -7,8 +7,9 @@
 namespace phasor::pretrained {
 namespace {
 
-constexpr std::string_view kPooler[] = {"pooler.", "position_ids", "cls.seq_relationship", "cls.predictions.decoder.",
-                                        "lm_head.decoder."};
+constexpr std::string_view kPooler[] = {
+    "pooler.",      "position_ids",    "cls.seq_relationship", "cls.predictions.bias", "cls.predictions.decoder.",
+    "lm_head.bias", "lm_head.decoder."};
 constexpr std::string_view kMasks[] = {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
                                        "rotary_emb.inv_freq"};
 constexpr std::string_view kFrequencies[] = {"rotary_emb.inv_freq"};

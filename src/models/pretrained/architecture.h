@@ -30,7 +30,8 @@ enum class Part {
   value_of_head,  // query, key and value of head 0, then of head 1, ...
 };
 
-// Names have # for the number of a layer, and may end in * for the rest of the name: "weight" or "bias".
+// Names have # for the number of a layer, and may end in * for the rest of the name: "weight" or "bias". Of several
+// rows for a weight the first counts whose tensor is there.
 struct TensorName {
   std::string_view ours, theirs;
   Part part = Part::whole;

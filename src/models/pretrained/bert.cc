@@ -20,6 +20,7 @@ constexpr TensorName kBert[] = {
     {"blocks.#.ffn_norm.*", "bert.encoder.layer.#.output.LayerNorm.*"},
     {"blocks.#.ffn.fc1.*", "bert.encoder.layer.#.intermediate.dense.*"},
     {"blocks.#.ffn.fc2.*", "bert.encoder.layer.#.output.dense.*"},
+    {"head.bias", "cls.predictions.decoder.bias"},  // the one that is added; files of tied heads may lack it
     {"head.bias", "cls.predictions.bias"},
     {"head.dense.*", "cls.predictions.transform.dense.*"},
     {"head.norm.*", "cls.predictions.transform.LayerNorm.*"},
@@ -39,6 +40,7 @@ constexpr TensorName kRoberta[] = {
     {"blocks.#.ffn_norm.*", "roberta.encoder.layer.#.output.LayerNorm.*"},
     {"blocks.#.ffn.fc1.*", "roberta.encoder.layer.#.intermediate.dense.*"},
     {"blocks.#.ffn.fc2.*", "roberta.encoder.layer.#.output.dense.*"},
+    {"head.bias", "lm_head.decoder.bias"},
     {"head.bias", "lm_head.bias"},
     {"head.dense.*", "lm_head.dense.*"},
     {"head.norm.*", "lm_head.layer_norm.*"},

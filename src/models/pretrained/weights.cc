@@ -1,5 +1,6 @@
 // The weights of a model from the tensors of a folder: found by name, cut, transposed, converted or used in place.
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "architecture.h"
@@ -45,10 +46,18 @@ struct Source {
   std::string tensor;
 };
 
-Source source_of(std::string_view name, std::span<const TensorName> names) {
+// The first row whose tensor is there, or else the first one.
+Source source_of(std::string_view name, std::span<const TensorName> names,
+                 const std::function<bool(const std::string&)>& is_there) {
+  std::optional<Source> first;
   for (const TensorName& row : names)
-    if (const auto found = match(row.ours, name)) return {&row, filled(row.theirs, *found)};
-  fail(kReader, name, ": has no name in files of this architecture, expected one");
+    if (const auto found = match(row.ours, name)) {
+      Source source{&row, filled(row.theirs, *found)};
+      if (is_there(source.tensor)) return source;
+      if (!first) first = std::move(source);
+    }
+  PHASOR_CHECK(first.has_value(), kReader, name, ": has no name in files of this architecture, expected one");
+  return *std::move(first);
 }
 
 // ---- parts ----
@@ -200,14 +209,15 @@ void load_weights(Transformer& model, std::span<const TensorName> names, std::st
   const auto stored_name = [&](const std::string& name) {
     return name.starts_with(prefix) && !has_prefix ? name.substr(prefix.size()) : name;
   };
+  const auto is_there = [&](const std::string& name) { return files->find(stored_name(name)) != nullptr; };
   std::vector<Job> jobs;
   for (const NamedWeight& weight : model.weights()) {
-    Source source = source_of(weight.name, names);
+    Source source = source_of(weight.name, names, is_there);
     std::string name = stored_name(source.tensor);
     // A tied table may be stored as the head.
     if (weight.name == "embedding.weight" && config.tie_word_embeddings && files->find(name) == nullptr &&
         config.output_head)
-      name = stored_name(source_of("head.weight", names).tensor);
+      name = stored_name(source_of("head.weight", names, is_there).tensor);
     const StoredTensor* found = files->find(name);
     const StoredTensor& tensor = found ? *found : files->at(stored_name(source.tensor));
     Job job = make_job(weight, *source.row, tensor, config, folder);
@@ -217,7 +227,7 @@ void load_weights(Transformer& model, std::span<const TensorName> names, std::st
     if (!keep_in_place(job, files)) jobs.push_back(std::move(job));
   }
   if (config.tie_word_embeddings && config.output_head)
-    used.push_back(stored_name(source_of("head.weight", names).tensor));
+    used.push_back(stored_name(source_of("head.weight", names, is_there).tensor));
   parallel_for(std::ssize(jobs), [&](std::int64_t i) { read_weight(jobs[static_cast<std::size_t>(i)], *files); });
 }
 
