@@ -30,7 +30,7 @@ install_python = cmake --install build/release --component python >/dev/null \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-torch test-tokenizers smollm2 test-smollm2 test-minilm test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-jax lint lint-all goldens sanitize clang fuzz clean
+.PHONY: help demo test test-all test-torch test-tokenizers smollm2 test-smollm2 test-minilm test-older sweep-transformers test-jax test-page test-wheels pictures python wheels bench bench-turns bench-peers bench-models bench-jax lint lint-all goldens sanitize clang fuzz clean
 
 help:
 	@echo "make TARGET, where TARGET is one of"
@@ -217,6 +217,12 @@ bench-peers: $(PYTHON_VENV)/made ## Measure beside torch and ONNX Runtime (downl
 	@$(call install_python,$(PEERS_VENV)/bin/python)
 	$(PEERS_VENV)/bin/python benchmarks/peers/transformers_llama.py --write
 	$(PEERS_VENV)/bin/python benchmarks/peers/enabled.py --write
+
+bench-models: smollm2 ## Measure a real model beside transformers, CTranslate2 and llama.cpp (downloads them, compiles the last)
+	@$(call build,release,tools/phasor/phasor)
+	@test -x $(PEERS_VENV)/bin/python || python3 -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/pip install --quiet --requirement benchmarks/peers/requirements.txt --requirement benchmarks/peers/requirements-models.txt
+	$(PEERS_VENV)/bin/python benchmarks/peers/language_models.py build/smollm2
 
 lint: $(PYTHON_VENV)/made ## Check format, static analysis of changed files, types, scripts and links
 	@scripts/packages lint
