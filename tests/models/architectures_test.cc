@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -52,22 +53,28 @@ void expect_gradients(Transformer& model, Transformer::Saved& saved, const Tenso
     expect_near(found[i].name, found[i].weight->gradient(), all[i].weight->value(), 1e-4, 1e-6);
 }
 
-class CausalModel : public testing::TestWithParam<const char*> {};
-
-TEST_P(CausalModel, LogitsAndGradientsAreThoseOfTransformers) {
-  const GoldenModel golden(kFolder / GetParam());
+// Logits of all tokens, and gradients of the loss of predicting what `target` makes of the place of a token.
+void expect_model(const char* name,
+                  const std::function<std::int32_t(const Tensor<std::int32_t, 2>&, std::int64_t)>& target) {
+  const GoldenModel golden(kFolder / name);
   Transformer model = Transformer::from_pretrained(golden.folder());
   const Tensor<std::int32_t, 2> tokens = golden.tokens("tokens");
-  const std::int64_t length = tokens.shape()[1];
-  Tensor<float, 3> logits({tokens.shape()[0], length, model.config().vocab_size});
+  Tensor<float, 3> logits({tokens.shape()[0], tokens.shape()[1], model.config().vocab_size});
   Workspace workspace;
   Transformer::Saved saved;
   model.forward(tokens.view(), logits.view(), &saved, workspace);
   expect_near("logits", logits, golden.floats("logits"), 1e-5);
   std::vector<std::int32_t> targets;
-  for (std::int64_t i = 0; i < tokens.size(); i++)
-    targets.push_back((i + 1) % length == 0 ? kIgnoredTarget : tokens.data()[i + 1]);
+  for (std::int64_t i = 0; i < tokens.size(); i++) targets.push_back(target(tokens, i));
   expect_gradients(model, saved, logits, targets, golden, workspace);
+}
+
+class CausalModel : public testing::TestWithParam<const char*> {};
+
+TEST_P(CausalModel, LogitsAndGradientsAreThoseOfTransformers) {
+  expect_model(GetParam(), [](const Tensor<std::int32_t, 2>& tokens, std::int64_t i) {
+    return (i + 1) % tokens.shape()[1] == 0 ? kIgnoredTarget : tokens.data()[i + 1];
+  });
 }
 
 TEST_P(CausalModel, WritesTheSameText) {
@@ -115,20 +122,12 @@ INSTANTIATE_TEST_SUITE_P(Transformers, Encoder, testing::Values("bert", "bert_st
 
 class MaskedModel : public testing::TestWithParam<const char*> {};
 
+// The token before, and the last one at the beginning.
 TEST_P(MaskedModel, LogitsAndGradientsAreThoseOfTransformers) {
-  const GoldenModel golden(kFolder / GetParam());
-  Transformer model = Transformer::from_pretrained(golden.folder());
-  const Tensor<std::int32_t, 2> tokens = golden.tokens("tokens");
-  const std::int64_t length = tokens.shape()[1];
-  Tensor<float, 3> logits({tokens.shape()[0], length, model.config().vocab_size});
-  Workspace workspace;
-  Transformer::Saved saved;
-  model.forward(tokens.view(), logits.view(), &saved, workspace);
-  expect_near("logits", logits, golden.floats("logits"), 1e-5);
-  std::vector<std::int32_t> targets;  // the token before, and the last one at the beginning
-  for (std::int64_t i = 0; i < tokens.size(); i++)
-    targets.push_back(tokens.data()[i % length == 0 ? i + length - 1 : i - 1]);
-  expect_gradients(model, saved, logits, targets, golden, workspace);
+  expect_model(GetParam(), [](const Tensor<std::int32_t, 2>& tokens, std::int64_t i) {
+    const std::int64_t length = tokens.shape()[1];
+    return tokens.data()[i % length == 0 ? i + length - 1 : i - 1];
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transformers, MaskedModel, testing::Values("bert", "roberta", "modernbert"));

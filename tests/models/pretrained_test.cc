@@ -260,6 +260,20 @@ TEST(Tied, TheTableMayBeStoredAsTheHead) {
   expect_near("logits", logits, expected.floats("logits"), 1e-5);
 }
 
+// MiniMind's own code computes what Qwen3 does; its config has keys of its own.
+TEST(MiniMind, LogitsAreThoseOfQwen3) {
+  const TemporaryFolder folder;
+  for (const fs::directory_entry& file : fs::directory_iterator(kFolder / "qwen3"))
+    if (file.path().filename() != "config.json") fs::copy_file(file.path(), folder.path() / file.path().filename());
+  std::ofstream(folder.path() / "config.json") << R"({"model_type": "minimind", "vocab_size": 61, "hidden_size": 32,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48,
+      "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "inference_rope_scaling": false,
+      "use_moe": false, "flash_attn": true, "dropout": 0.0, "hidden_act": "silu"})";
+  const GoldenModel expected(kFolder / "qwen3");
+  expect_near("logits", logits_of(Transformer::from_pretrained(folder.path()), expected), expected.floats("logits"),
+              1e-5);
+}
+
 // ---- what is refused ----
 
 class Broken : public testing::Test {
@@ -283,6 +297,19 @@ class Broken : public testing::Test {
   fs::path folder_;
 };
 
+// Keys that change what a model computes: asked for where this type does not have them.
+TEST_F(Broken, KeysOfOtherModels) {
+  edit("\"mlp_bias\"", "\"quantization_config\": {\"bits\": 4}, \"mlp_bias\"");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: quantization_config: {\"bits\":4}",
+               "models of type llama do not have");
+  edit("\"quantization_config\": {\"bits\": 4}", "\"num_experts\": 0, \"alibi\": false, \"logit_scale\": null");
+  Transformer::from_pretrained(folder_);
+}
+TEST_F(Broken, UnknownActivation) {
+  edit("\"silu\"", "\"quick_gelu\"");
+  EXPECT_ERROR(Transformer::from_pretrained(folder_), "config.json: hidden_act: \"quick_gelu\"",
+               "expected one of gelu");
+}
 TEST_F(Broken, WrongShape) {
   edit("\"intermediate_size\": 48", "\"intermediate_size\": 56");
   EXPECT_ERROR(Transformer::from_pretrained(folder_), "gate_proj.weight is [48, 32]", "expected [56, 32]");

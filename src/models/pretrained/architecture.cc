@@ -7,6 +7,8 @@
 namespace phasor::pretrained {
 namespace {
 
+constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
+
 constexpr std::string_view kPooler[] = {
     "pooler.",      "position_ids",    "cls.seq_relationship", "cls.predictions.bias", "cls.predictions.decoder.",
     "lm_head.bias", "lm_head.decoder."};
@@ -44,49 +46,56 @@ const Architecture* find_architecture(std::string_view model_type) {
   return found == architectures().end() ? nullptr : &*found;
 }
 
-RopeLayers rope_layers(ConfigFile& config, const std::vector<std::string>& layer_types) {
-  config.read_elsewhere({"no_rope_layers", "partial_rotary_factor"});
-  const HuggingFaceRope rope = load_rope_config(config.source());
-  const auto encoding_of = [](const LayerRope& layer) -> EncodingConfig {
-    if (layer.rope) return *layer.rope;
-    return NoneConfig{};
-  };
-  RopeLayers result;
-  const auto most = std::ranges::find(rope.layers, "full_attention", &LayerRope::layer_type);
-  const LayerRope& main = most == rope.layers.end() ? rope.layers.front() : *most;
-  result.encoding = encoding_of(main);
-  for (const LayerRope& layer : rope.layers) {
-    if (&layer == &main) continue;
-    LayerEncoding other{.encoding = encoding_of(layer)};
-    for (std::size_t i = 0; i < layer_types.size(); i++)
-      if (layer_types[i] == layer.layer_type) other.layers.push_back(static_cast<std::int64_t>(i));
-    if (!other.layers.empty()) result.others.push_back(std::move(other));
-  }
-  if (!rope.layers_without_rope.empty()) result.others.push_back({rope.layers_without_rope, NoneConfig{}});
-  return result;
-}
+namespace {
 
 std::vector<std::string> layer_types_of(ConfigFile& config, std::int64_t layers,
                                         const std::function<bool(std::int64_t)>& slides) {
   constexpr std::int64_t kMostLayers = 1 << 16;
   if (layers < 0 || layers > kMostLayers) return {};  // which the model's own check refuses
   std::vector<std::string> types;
-  for (std::int64_t i = 0; i < layers; i++) types.emplace_back(slides(i) ? "sliding_attention" : "full_attention");
+  for (std::int64_t i = 0; i < layers; i++) types.emplace_back(slides(i) ? kSliding : kFull);
   types = config.get("layer_types", types);
-  const bool known = std::ranges::all_of(
-      types, [](const std::string& type) { return type == "full_attention" || type == "sliding_attention"; });
+  const bool known =
+      std::ranges::all_of(types, [](const std::string& type) { return type == kFull || type == kSliding; });
   if (std::ssize(types) != layers || !known)
     config.refuse("layer_types",
                   "full_attention or sliding_attention for each of " + std::to_string(layers) + " layers");
   return types;
 }
 
-std::vector<std::int64_t> sliding_layers(const std::vector<std::string>& layer_types, std::int64_t& window) {
+std::vector<std::int64_t> layers_of(std::string_view type, const std::vector<std::string>& types) {
   std::vector<std::int64_t> layers;
-  for (std::size_t i = 0; i < layer_types.size(); i++)
-    if (layer_types[i] == "sliding_attention") layers.push_back(static_cast<std::int64_t>(i));
-  if (layers.empty()) window = 0;
+  for (std::size_t i = 0; i < types.size(); i++)
+    if (types[i] == type) layers.push_back(static_cast<std::int64_t>(i));
   return layers;
+}
+
+void read_rotation(ConfigFile& config, const std::vector<std::string>& types, TransformerConfig& to) {
+  config.read_elsewhere({"no_rope_layers", "partial_rotary_factor"});
+  const HuggingFaceRope rope = load_rope_config(config.source());
+  const auto encoding_of = [](const LayerRope& layer) -> EncodingConfig {
+    if (layer.rope) return *layer.rope;
+    return NoneConfig{};
+  };
+  const auto most = std::ranges::find(rope.layers, kFull, &LayerRope::layer_type);
+  const LayerRope& main = most == rope.layers.end() ? rope.layers.front() : *most;
+  to.encoding = encoding_of(main);
+  for (const LayerRope& layer : rope.layers) {
+    const std::vector<std::int64_t> layers = layers_of(layer.layer_type, types);
+    if (&layer != &main && !layers.empty()) to.layer_encodings.push_back({layers, encoding_of(layer)});
+  }
+  if (!rope.layers_without_rope.empty()) to.layer_encodings.push_back({rope.layers_without_rope, NoneConfig{}});
+}
+
+}  // namespace
+
+void read_rotation(ConfigFile& config, TransformerConfig& to) { read_rotation(config, {}, to); }
+
+void read_layer_types(ConfigFile& config, const std::function<bool(std::int64_t)>& slides, TransformerConfig& to) {
+  const std::vector<std::string> types = layer_types_of(config, to.num_hidden_layers, slides);
+  to.sliding_layers = layers_of(kSliding, types);
+  if (to.sliding_layers.empty()) to.sliding_window = 0;
+  read_rotation(config, types, to);
 }
 
 }  // namespace phasor::pretrained

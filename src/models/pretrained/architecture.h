@@ -63,18 +63,11 @@ void check_all_used(const TensorFolder& files, const std::filesystem::path& fold
 
 // ---- what config readers share ----
 
-// The positions of a model that rotates: those of most layers, and of the others.
-struct RopeLayers {
-  EncodingConfig encoding = NoneConfig{};
-  std::vector<LayerEncoding> others = {};
-};
-// With `layer_types`, layers that slide may have a rotation of their own.
-RopeLayers rope_layers(ConfigFile& config, const std::vector<std::string>& layer_types = {});
-// `layer_types` of the config, or made by `slides`, which says whether layer i has the window.
-std::vector<std::string> layer_types_of(ConfigFile& config, std::int64_t layers,
-                                        const std::function<bool(std::int64_t)>& slides);
-// The layers that slide. If none does, window becomes 0.
-std::vector<std::int64_t> sliding_layers(const std::vector<std::string>& layer_types, std::int64_t& window);
+// The rotation of a model whose layers are all alike, but for those without one.
+void read_rotation(ConfigFile& config, TransformerConfig& to);
+// The same where layers have types: `layer_types` of the config, or made by `slides`, which says whether layer i has
+// the window. Layers that slide may have a rotation of their own; if none slides, the window becomes 0.
+void read_layer_types(ConfigFile& config, const std::function<bool(std::int64_t)>& slides, TransformerConfig& to);
 
 // The families, one for each file.
 TransformerConfig read_llama(ConfigFile&, const TensorFolder&);

@@ -130,12 +130,8 @@ TransformerConfig read_modernbert(ConfigFile& config, const TensorFolder& files)
   // local_attention counts both sides: 128 are 64 to the left, 64 to the right, and the token itself.
   const std::int64_t window = config.integer("local_attention", 128);
   to.sliding_window = window / 2 + 1;
-  const std::vector<std::string> types =
-      layer_types_of(config, to.num_hidden_layers, [&](std::int64_t layer) { return layer % every != 0; });
-  to.sliding_layers = sliding_layers(types, to.sliding_window);
-  RopeLayers rope = rope_layers(config, types);
-  to.encoding = rope.encoding;
-  to.layer_encodings = rope.others;
+  read_layer_types(
+      config, [&](std::int64_t layer) { return layer % every != 0; }, to);
   return to;
 }
 

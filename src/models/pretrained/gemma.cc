@@ -49,12 +49,8 @@ TransformerConfig read_gemma(ConfigFile& config, const TensorFolder& /*files*/) 
                        .logits_softcap = config.number_unless_null("final_logit_softcapping", gemma2 ? 30.0 : 0.0)};
   to.embedding_scale = std::sqrt(static_cast<double>(to.hidden_size));
   const std::int64_t every = gemma2 ? 2 : config.integer("sliding_window_pattern", 6);
-  const std::vector<std::string> types =
-      layer_types_of(config, to.num_hidden_layers, [&](std::int64_t layer) { return (layer + 1) % every != 0; });
-  to.sliding_layers = sliding_layers(types, to.sliding_window);
-  RopeLayers rope = rope_layers(config, types);
-  to.encoding = rope.encoding;
-  to.layer_encodings = rope.others;
+  read_layer_types(
+      config, [&](std::int64_t layer) { return (layer + 1) % every != 0; }, to);
   return to;
 }
 

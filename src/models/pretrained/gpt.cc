@@ -94,23 +94,24 @@ TransformerConfig read_gpt2(ConfigFile& config, const TensorFolder& /*files*/) {
 TransformerConfig read_gpt_neox(ConfigFile& config, const TensorFolder& files) {
   const bool tied = config.flag("tie_word_embeddings", false);
   const bool bias = config.flag("attention_bias", true);
-  return {.vocab_size = config.integer("vocab_size"),
-          .hidden_size = config.integer("hidden_size"),
-          .num_hidden_layers = config.integer("num_hidden_layers"),
-          .num_attention_heads = config.integer("num_attention_heads"),
-          .intermediate_size = config.integer("intermediate_size"),
-          .max_position_embeddings = config.integer("max_position_embeddings", 2048),
-          .norm = NormKind::layer,
-          .norm_eps = config.number("layer_norm_eps", 1e-5),
-          .parallel_residual = config.flag("use_parallel_residual", true),
-          .hidden_act = config.activation("hidden_act", "gelu"),
-          .gated = false,
-          .mlp_bias = true,
-          .attention_bias = bias,
-          .attention_dropout = config.number("attention_dropout", 0.0),
-          .output_head = tied || files.find("embed_out.weight") != nullptr,
-          .tie_word_embeddings = tied,
-          .encoding = rope_layers(config).encoding};
+  TransformerConfig to{.vocab_size = config.integer("vocab_size"),
+                       .hidden_size = config.integer("hidden_size"),
+                       .num_hidden_layers = config.integer("num_hidden_layers"),
+                       .num_attention_heads = config.integer("num_attention_heads"),
+                       .intermediate_size = config.integer("intermediate_size"),
+                       .max_position_embeddings = config.integer("max_position_embeddings", 2048),
+                       .norm = NormKind::layer,
+                       .norm_eps = config.number("layer_norm_eps", 1e-5),
+                       .parallel_residual = config.flag("use_parallel_residual", true),
+                       .hidden_act = config.activation("hidden_act", "gelu"),
+                       .gated = false,
+                       .mlp_bias = true,
+                       .attention_bias = bias,
+                       .attention_dropout = config.number("attention_dropout", 0.0),
+                       .output_head = tied || files.find("embed_out.weight") != nullptr,
+                       .tie_word_embeddings = tied};
+  read_rotation(config, to);
+  return to;
 }
 
 TransformerConfig read_bloom(ConfigFile& config, const TensorFolder& /*files*/) {

@@ -34,7 +34,7 @@ constexpr TensorName kFusedNames[] = {
     {"head.*", "lm_head.*"},
 };
 
-// The settings of MiniMind's own code: its config names a flag for YaRN.
+// MiniMind's config names a flag for YaRN.
 EncodingConfig minimind_rope(ConfigFile& config, std::int64_t head_dim, std::int64_t longest) {
   RopeConfig rope{.head_dim = head_dim, .theta = config.number("rope_theta", 1e6), .max_position_embeddings = longest};
   if (config.flag("inference_rope_scaling", false))
@@ -53,21 +53,28 @@ std::int64_t minimind_hidden(std::int64_t width) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(width) * std::numbers::pi / 64.0)) * 64;
 }
 
-// Which layers have the window, and its size (0: none).
-void read_window(ConfigFile& config, TransformerConfig& to) {
+// The window and the rotation, of all layers or by layer.
+void read_layers(ConfigFile& config, TransformerConfig& to) {
   const std::string type = config.model_type();
-  if (type == "mistral" || type == "phi3") {
+  if (type == "mistral" || type == "phi3")
     to.sliding_window =
         static_cast<std::int64_t>(config.number_unless_null("sliding_window", type == "mistral" ? 4096 : 0));
-    return;
-  }
+  if (type != "qwen2" && type != "qwen3" && type != "smollm3") return read_rotation(config, to);
   const bool slides = config.flag("use_sliding_window", false);
-  const std::int64_t window = config.integer("sliding_window", slides ? 4096 : 0);
   const std::int64_t whole = config.integer("max_window_layers", 28);
-  const std::vector<std::string> types =
-      layer_types_of(config, to.num_hidden_layers, [&](std::int64_t layer) { return slides && layer >= whole; });
-  to.sliding_window = window;
-  to.sliding_layers = sliding_layers(types, to.sliding_window);
+  to.sliding_window = config.integer("sliding_window", slides ? 4096 : 0);
+  read_layer_types(
+      config, [&](std::int64_t layer) { return slides && layer >= whole; }, to);
+}
+
+// The settings of MiniMind's own code.
+void read_minimind(ConfigFile& config, const TensorFolder& files, TransformerConfig& to) {
+  to.intermediate_size = config.integer("intermediate_size", minimind_hidden(to.hidden_size));
+  to.max_position_embeddings = config.integer("max_position_embeddings", 32768);
+  to.norm_eps = config.number("rms_norm_eps", 1e-5);
+  to.qk_norm = files.find("model.layers.0.self_attn.q_norm.weight") != nullptr;
+  const std::int64_t heads = std::max<std::int64_t>(1, to.num_attention_heads);
+  to.encoding = minimind_rope(config, to.head_dim ? to.head_dim : to.hidden_size / heads, to.max_position_embeddings);
 }
 
 }  // namespace
@@ -76,36 +83,29 @@ constinit const std::span<const TensorName> kLlamaNames = kNames, kPhi3Names = k
 
 TransformerConfig read_llama(ConfigFile& config, const TensorFolder& files) {
   const std::string type = config.model_type();
-  const bool qwen = type == "qwen2" || type == "qwen3", minimind = type == "minimind";
+  const bool minimind = type == "minimind", qwen2 = type == "qwen2";
   TransformerConfig to{.vocab_size = config.integer("vocab_size"),
                        .hidden_size = config.integer("hidden_size"),
                        .num_hidden_layers = config.integer("num_hidden_layers"),
                        .num_attention_heads = config.integer("num_attention_heads")};
   to.num_key_value_heads = config.integer("num_key_value_heads", to.num_attention_heads);
   to.head_dim = config.integer("head_dim", type == "qwen3" ? 128 : 0);
-  to.intermediate_size = minimind ? config.integer("intermediate_size", minimind_hidden(to.hidden_size))
-                                  : config.integer("intermediate_size");
-  to.max_position_embeddings = config.integer("max_position_embeddings", minimind ? 32768 : 2048);
-  to.norm_eps = config.number("rms_norm_eps", minimind || type == "phi3" ? 1e-5 : 1e-6);
   to.hidden_act = config.activation("hidden_act", "silu");
   to.mlp_bias = config.flag("mlp_bias", false);
-  to.qk_norm = type == "qwen3" || (minimind && files.find("model.layers.0.self_attn.q_norm.weight") != nullptr);
-  to.attention_bias = config.flag("attention_bias", type == "qwen2");
-  if (type == "qwen2") to.attention_output_bias = false;
+  to.attention_bias = config.flag("attention_bias", false) || qwen2;
+  if (qwen2) to.attention_output_bias = false;
   to.attention_dropout = config.number("attention_dropout", 0.0);
-  const bool tied = type == "smollm3" || minimind;
-  to.tie_word_embeddings = config.flag("tie_word_embeddings", tied);
+  to.tie_word_embeddings = config.flag("tie_word_embeddings", type == "smollm3" || minimind);
   to.output_head = to.tie_word_embeddings || files.find("lm_head.weight") != nullptr;
-  if (qwen || type == "mistral" || type == "phi3" || type == "smollm3") read_window(config, to);
   if (minimind) {
-    const std::int64_t heads = to.num_attention_heads;
-    to.encoding = minimind_rope(config, to.head_dim ? to.head_dim : to.hidden_size / std::max<std::int64_t>(1, heads),
-                                to.max_position_embeddings);
+    read_minimind(config, files, to);
     return to;
   }
-  RopeLayers rope = rope_layers(config);
-  to.encoding = rope.encoding;
-  to.layer_encodings = rope.others;
+  to.intermediate_size = config.integer("intermediate_size");
+  to.max_position_embeddings = config.integer("max_position_embeddings", 2048);
+  to.norm_eps = config.number("rms_norm_eps", type == "phi3" ? 1e-5 : 1e-6);
+  to.qk_norm = type == "qwen3";
+  read_layers(config, to);
   return to;
 }
 
