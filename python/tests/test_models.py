@@ -224,7 +224,9 @@ def test_errors(text_model, tmp_path):
         (lambda: model.logits([[[1]]]), r"\[Model.logits\] ids: shape \[1, 1, 1\], expected 1 or 2 dimensions"),
         (lambda: model.generate([1] * 60, max_tokens=6), r"\[Model.generate\] max_tokens: 6 after a prompt of 60 tokens"),
         (lambda: model.generate([1], temperature=-1.0), r"\[Model.generate\] temperature: -1"),
-        (lambda: model.generate([1], max_tokens=-1), r"\[Model.generate\] max_tokens: -1"),
+        (lambda: model.generate([1], max_tokens=-1), r"\[Model.generate\] max_tokens: -1, expected 0 to 1000000"),
+        (lambda: model.generate([1], seed=-1), r"\[Model.generate\] seed: -1, expected 0 to 18446744073709551615"),
+        (lambda: model.generate([1], top_k=10**30), r"\[Model.generate\] top_k: 1000000000000000000000000000000, expected"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

@@ -51,7 +51,7 @@ Tokenizer Tokenizer::cut_at(std::optional<std::int64_t> longest) const {
     lengths.truncation->longest = static_cast<std::uint64_t>(*longest);
   }
   Tokenizer cut = *this;
-  cut.lengths_ = std::make_shared<const text::Lengths>(std::move(lengths));
+  cut.lengths_ = std::make_shared<const text::Lengths>(lengths);
   return cut;
 }
 

@@ -42,10 +42,11 @@ std::string text_of(std::span<const std::int32_t> tokens) {
   return text;
 }
 
-std::vector<float> normalized(std::vector<double> row) {
+std::vector<float> normalized(const std::vector<double>& row) {
   double squares = 0;
   for (const double value : row) squares += value * value;
   std::vector<float> result;
+  result.reserve(row.size());
   for (const double value : row) result.push_back(static_cast<float>(value / std::sqrt(squares)));
   return result;
 }

@@ -52,6 +52,7 @@ TEST(Generate, BatchEqualsOneByOne) {
     GenerateOptions options{.max_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 10, .seed = 4}};
     options.stop_tokens = {generate(model, prompts[1], options, workspace)[7]};
     std::vector<std::vector<std::int32_t>> expected;
+    expected.reserve(prompts.size());
     for (const auto& prompt : prompts) expected.push_back(generate(model, prompt, options, workspace));
     EXPECT_LE(expected[1].size(), 8u);
     std::vector<std::vector<std::int32_t>> told(prompts.size());

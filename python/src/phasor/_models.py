@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Ids = Sequence[int] | npt.NDArray[np.integer[Any]]
-_MOST_TOKENS = 256  # where max_tokens is not given
+_TOKENS = 256  # that are written where max_tokens is not given
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -50,6 +50,13 @@ def _token_array(ids: Any, vocab_size: int, most_dimensions: int) -> npt.NDArray
         wrong = array.min() if array.min() < 0 else array.max()
         raise ValueError(f"ids: {wrong}, expected 0 to {vocab_size - 1}")
     return np.ascontiguousarray(array, np.int32)
+
+
+def _count(value: Any, name: str, least: int, most: int) -> int:
+    number = whole(value, name)
+    if not least <= number <= most:
+        raise ValueError(f"{name}: {number}, expected {least} to {most}")
+    return number
 
 
 def _stop_texts(stop: str | Sequence[str]) -> list[str]:
@@ -171,7 +178,7 @@ class Model:
         if self._model.translates:
             raise ValueError(f"texts: for a model of type {self.config.get('model_type')}, expected an encoder")
         encoded = [_utf8(text, "texts") for text in texts]
-        return self._model.embed(encoded, pooling, normalize, whole(batch, "batch"))
+        return self._model.embed(encoded, pooling, normalize, _count(batch, "batch", 1, 2**16))
 
     def _start(
         self,
@@ -191,16 +198,16 @@ class Model:
         if stops and not isinstance(prompt, str):
             raise ValueError(f"stop: {stop!r} with a prompt of ids, expected a prompt of text")
         longest, length = self._model.longest, 1 if self._model.translates else len(ids)  # a source is not in the text
-        room = _MOST_TOKENS if longest is None else min(_MOST_TOKENS, max(0, longest - length + 1))
+        room = _TOKENS if longest is None else min(_TOKENS, max(0, longest - length + 1))
         generation = self._model.generate(
             ids,
-            room if max_tokens is None else whole(max_tokens, "max_tokens"),
+            room if max_tokens is None else _count(max_tokens, "max_tokens", 0, 1_000_000),
             real(temperature, "temperature"),
-            whole(top_k, "top_k"),
+            _count(top_k, "top_k", 0, 2**62),
             real(top_p, "top_p"),
             real(min_p, "min_p"),
             real(repetition_penalty, "repetition_penalty"),
-            whole(seed, "seed"),
+            _count(seed, "seed", 0, 2**64 - 1),
             cache,
         )
         return _Started(generation, self._decoder_after(ids), self._model.stop_tokens, stops)
