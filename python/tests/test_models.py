@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import phasor
@@ -179,6 +180,30 @@ def test_threads_share_a_model(text_model):
     for thread in threads:
         thread.join()
     assert [found[number] for number in range(4)] == wanted
+
+
+@pytest.mark.parametrize("name", ["logits", "generate", "embed"])
+def test_other_threads_run_meanwhile(text_model, embed_model, name):
+    """While a long call runs, this thread goes on: some of its ticks fall within the call."""
+    calls = {
+        "logits": lambda: text_model.logits(np.full((1024, 128), 5)),
+        "generate": lambda: text_model.generate(np.full(8192, 5), max_tokens=1),
+        "embed": lambda: embed_model.embed(["a dog and a fox"] * 20000, batch=10000),
+    }
+    span, ticks = [], []
+
+    def call():
+        begin = time.perf_counter()
+        calls[name]()
+        span.extend((begin, time.perf_counter()))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while thread.is_alive():
+        ticks.append(time.perf_counter())
+        time.sleep(0.001)
+    begin, end = span
+    assert any(begin + 0.4 * (end - begin) < tick < end - 0.4 * (end - begin) for tick in ticks), end - begin
 
 
 def test_interrupt(text_folder):
