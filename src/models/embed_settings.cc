@@ -110,13 +110,29 @@ void check_prompt(const fs::path& path) {
   if (!name.empty()) reader.refuse_key("default_prompt_name", "none: put the prompt before your texts");
 }
 
+void expect(FieldReader& reader, const char* key, const std::string& only) {
+  std::string value;
+  reader.since(key, value, only);
+  if (value != only) reader.refuse_key(key, only);
+}
+
+// What the Transformer module computes; files before 5.4 say less.
+void check_transformer(FieldReader& reader) {
+  bool lower_case = false;
+  reader.since("do_lower_case", lower_case, false);
+  if (lower_case) reader.refuse_key("do_lower_case", "false: let tokenizer.json do it");
+  expect(reader, "transformer_task", "feature-extraction");
+  if (reader.find("modality_config") == nullptr) return;
+  FieldReader text = reader.object("modality_config").object("text");
+  expect(text, "method", "forward");
+  expect(text, "method_output_name", "last_hidden_state");
+}
+
 std::int64_t read_max_tokens(const fs::path& folder, const TransformerConfig& config) {
   const std::int64_t longest = config.longest().value_or(config.max_position_embeddings);
   const Json json = read_object(folder / "sentence_bert_config.json");
   FieldReader reader(json, kName, (folder / "sentence_bert_config.json").string());
-  bool lower_case = false;
-  reader.since("do_lower_case", lower_case, false);
-  if (lower_case) reader.refuse_key("do_lower_case", "false: let tokenizer.json do it");
+  check_transformer(reader);
   std::optional<std::int64_t> found;
   reader("max_seq_length", found);
   if (found && (*found < 1 || *found > longest))

@@ -209,6 +209,22 @@ TEST_F(EmbedFiles, AskForWhatIsNotHere) {
   EXPECT_ERROR(read(), "pooling_mode: cls, mean, expected mean or cls");
 }
 
+TEST_F(EmbedFiles, SayWhatTheTransformerComputes) {
+  const auto config = [](const char* task, const char* output) {
+    return R"({"transformer_task": ")" + std::string(task) +
+           R"(", "modality_config": {"text": {"method": "forward", "method_output_name": ")" + output +
+           R"("}}, "module_output_name": "token_embeddings"})";
+  };
+  write("sentence_bert_config.json", config("feature-extraction", "last_hidden_state"));
+  EXPECT_EQ(read().pooling, Pooling::mean);
+  write("sentence_bert_config.json", config("fill-mask", "last_hidden_state"));
+  EXPECT_ERROR(read(), "transformer_task: \"fill-mask\", expected feature-extraction");
+  write("sentence_bert_config.json", config("feature-extraction", "logits"));
+  EXPECT_ERROR(read(), "modality_config.text.method_output_name: \"logits\", expected last_hidden_state");
+  write("sentence_bert_config.json", R"({"modality_config": {"image": {}}})");
+  EXPECT_ERROR(read(), "modality_config.text: missing");
+}
+
 TEST_F(EmbedFiles, HaveOtherModules) {
   write("modules.json", modules({"Transformer", "Pooling", "Dense", "Normalize"}));
   EXPECT_ERROR(read(), "modules.json: modules Transformer, Pooling, Dense, Normalize, expected Transformer, Pooling");
