@@ -20,7 +20,8 @@ Weight Weight::without_values(std::string name, std::vector<std::int64_t> shape)
 }
 
 void Weight::check_float() const {
-  PHASOR_CHECK(!is_bf16(), "Weight", name_, ": kept in bf16, expected floats, which training needs");
+  PHASOR_CHECK(!is_bf16() && !is_f16(), "Weight", name_, is_bf16() ? ": kept in bf16" : ": kept in f16",
+               ", expected floats, which training needs");
 }
 
 std::span<float> Weight::value() {
@@ -40,25 +41,48 @@ std::span<const float> Weight::value() const {
   return {value_.data(), static_cast<std::size_t>(size())};
 }
 
-void Weight::keep_floats(std::shared_ptr<const float> values) {
-  floats_ = std::move(values);
+void Weight::drop_values() {
+  floats_ = nullptr;
   bf16_ = nullptr;
+  f16_ = nullptr;
   value_ = Tensor<float, 1>();
 }
 
-void Weight::keep_bf16(std::shared_ptr<const bf16> values) {
-  bf16_ = std::move(values);
-  floats_ = nullptr;
-  value_ = Tensor<float, 1>();
+void Weight::keep(std::shared_ptr<const float> values) {
+  drop_values();
+  floats_ = std::move(values);
+}
+
+void Weight::keep(std::shared_ptr<const bf16> values) {
+  drop_values();
   gradient_ = Tensor<float, 1>();
+  bf16_ = std::move(values);
+}
+
+void Weight::keep(std::shared_ptr<const f16> values) {
+  drop_values();
+  gradient_ = Tensor<float, 1>();
+  f16_ = std::move(values);
+}
+
+template <class T>
+void Weight::round_to() {
+  const std::span<const float> floats = std::as_const(*this).value();
+  const auto rounded = std::make_shared<Tensor<T, 1>>(Shape<1>{size()});
+  convert(floats, std::span(rounded->data(), floats.size()));
+  keep(std::shared_ptr<const T>(rounded, rounded->data()));
 }
 
 void Weight::round_to_bf16() {
-  const std::span<const float> floats = std::as_const(*this).value();
-  const auto rounded = std::make_shared<Tensor<bf16, 1>>(Shape<1>{size()});
-  convert(floats, std::span(rounded->data(), floats.size()));
-  keep_bf16({rounded, rounded->data()});
+  if (is_f16()) {
+    const std::shared_ptr<const f16> from = f16_;
+    drop_values();
+    convert(std::span(from.get(), static_cast<std::size_t>(size())), value());
+  }
+  round_to<bf16>();
 }
+
+void Weight::round_to_f16() { round_to<f16>(); }
 
 Shape<2> Weight::matrix_shape() const {
   return {shape_.size() == 2 ? shape_[0] : 1, shape_.empty() ? 1 : shape_.back()};

@@ -17,6 +17,7 @@ constexpr const char* kLayer = "Embedding";
 
 void copy_row(std::span<const float> from, std::span<float> to) { std::ranges::copy(from, to.begin()); }
 void copy_row(std::span<const bf16> from, std::span<float> to) { convert(from, to); }
+void copy_row(std::span<const f16> from, std::span<float> to) { convert(from, to); }
 
 template <class T>
 void copy_rows(const TensorView<const T, 2>& table, float scale, TensorView<const std::int32_t, 2> tokens,
@@ -61,8 +62,7 @@ void Embedding::check(TensorView<const std::int32_t, 2> tokens, const char* name
 
 void Embedding::forward(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> y, Into into) const {
   check(tokens, "y", y);
-  weight_.is_bf16() ? copy_rows(weight_.bf16_matrix(), scale_, tokens, y, into)
-                    : copy_rows(weight_.matrix(), scale_, tokens, y, into);
+  weight_.visit([&](const auto& table) { copy_rows(table, scale_, tokens, y, into); });
 }
 
 // A task has some channels of all tokens, so the order of each sum is fixed.

@@ -16,7 +16,7 @@ std::int64_t inputs_of(const Weight& weight) { return weight.shape()[1]; }
 std::int64_t outputs_of(const Weight& weight) { return weight.shape()[0]; }
 
 products::Operand values_of(const Weight& weight) {
-  return weight.is_bf16() ? products::Operand(weight.bf16_matrix()) : products::Operand(weight.matrix());
+  return weight.visit([](const auto& matrix) { return products::Operand(matrix); });
 }
 
 products::Product forward_product(const Weight& weight, std::span<const float> bias, TensorView<const float, 2> x,

@@ -39,8 +39,7 @@ std::string fingerprint(Transformer& model) {
   for (const NamedWeight& each : model.weights()) {
     const Weight& weight = *each.weight;
     const auto count = static_cast<std::size_t>(std::min(weight.size(), kNumbers));
-    hash.add(weight.is_bf16() ? std::as_bytes(std::span(weight.bf16_matrix().data, count))
-                              : std::as_bytes(weight.value().first(count)));
+    weight.visit([&](const auto& values) { hash.add(std::as_bytes(std::span(values.data, count))); });
   }
   return hash.text();
 }

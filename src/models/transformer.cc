@@ -110,16 +110,19 @@ NamedWeights Transformer::weights() & {
 
 void Transformer::round_to_bf16() {
   for (const NamedWeight& each : weights())
-    if (may_be_bf16(each) && !each.weight->is_bf16()) each.weight->round_to_bf16();
+    if (may_be_narrow(each) && !each.weight->is_bf16()) each.weight->round_to_bf16();
 }
 
 // Learned positions are read as floats.
-bool Transformer::may_be_bf16(const NamedWeight& weight) {
+bool Transformer::may_be_narrow(const NamedWeight& weight) {
   return weight.weight->shape().size() == 2 && weight.name.find("positions.") == std::string::npos;
 }
 
 CacheStorage Transformer::suitable_storage() const {
-  return embedding_.weight().is_bf16() && config_.score == Score::dot ? CacheStorage::bf16 : CacheStorage::float32;
+  if (config_.score == Score::w2) return CacheStorage::float32;
+  return embedding_.weight().is_bf16()  ? CacheStorage::bf16
+         : embedding_.weight().is_f16() ? CacheStorage::f16
+                                        : CacheStorage::float32;
 }
 
 std::int64_t Transformer::parameter_count() {

@@ -31,8 +31,9 @@ void pack_unit(const Strided<float>& x, const Range& unit, const Range& depth_un
   amx::pack_unit({x.data, x.index_stride, x.depth_stride, unit.count, depth_unit.count}, tile_rows, to);
 }
 
-// Widened first, in the same order.
-void pack_unit(const Strided<bf16>& x, const Range& unit, const Range& depth_unit, amx::TileRows tile_rows,
+// Elements of 16 bits are widened first, in the same order.
+template <class T>
+void pack_unit(const Strided<T>& x, const Range& unit, const Range& depth_unit, amx::TileRows tile_rows,
                std::byte* to) {
   alignas(64) float wide[kUnit * kDepth];
   static_assert(kUnit == kDepth);

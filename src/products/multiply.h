@@ -16,18 +16,22 @@
 
 namespace phasor::products {
 
-// A matrix of float or bf16 that is read, stored by rows or by columns (a transposed view). Only kernels (kernels.h)
-// depend on its element type; how a product is split into tasks depends on its shape and strides.
+// A matrix that is read, stored by rows or by columns (a transposed view). Only kernels (kernels.h) depend on its
+// element type; how a product is split into tasks depends on its shape and strides.
 struct Operand {
   const void* data = nullptr;
   Shape<2> shape{}, strides{};
-  bool is_bf16 = false;
+  bool is_bf16 = false, is_f16 = false;
 
   Operand() = default;
   template <class T>
   Operand(const TensorView<T, 2>& view)
-      : data(view.data), shape(view.shape), strides(view.strides), is_bf16(std::is_same_v<const T, const bf16>) {
-    static_assert(std::is_same_v<const T, const bf16> || std::is_same_v<const T, const float>);
+      : data(view.data),
+        shape(view.shape),
+        strides(view.strides),
+        is_bf16(std::is_same_v<const T, const bf16>),
+        is_f16(std::is_same_v<const T, const f16>) {
+    static_assert(Element<std::remove_const_t<T>>);
   }
 
   Operand transposed() const {
@@ -45,12 +49,13 @@ struct Operand {
   // Calls use(view) with the view of its type.
   template <class Use>
   auto visit(const Use& use) const {
-    return is_bf16 ? use(view<bf16>()) : use(view<float>());
+    return is_bf16 ? use(view<bf16>()) : is_f16 ? use(view<f16>()) : use(view<float>());
   }
 };
 
-// c = a b + bias, or c += a b + bias. a is [M, K], b [K, N], c [M, N] with contiguous rows; the bias has an element for
-// each column of c, or none. Sums, bias and c are float. The memory of c is not that of a or b.
+// c = a b + bias, or c += a b + bias. a is [M, K], b [K, N], c [M, N] with contiguous rows; a is of float or bf16, b
+// also of f16, which is widened whatever the precision. The bias has an element for each column of c, or none. Sums,
+// bias and c are float. The memory of c is not that of a or b.
 struct Product {
   Operand a, b;
   TensorView<float, 2> c;

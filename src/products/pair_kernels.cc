@@ -141,10 +141,11 @@ void PackPairsOfA(const products::Operand& a, const products::Range& rows, const
   auto* data = reinterpret_cast<bf16*>(to.data);
   a.visit([&]<class T>(const TensorView<const T, 2>& view) HWY_ATTR {
     const int64_t depth_stride = products::is_contiguous_along(a, 1) ? 1 : a.strides[1];
-    PackSquares<true>(products::PairSource<T>{view.data, a.strides[0], depth_stride}, rows, products::kPairRows, depth,
-                      static_cast<size_t>(stride), [&](int64_t i, int64_t k) HWY_ATTR {
-                        return data + (i - to.first) * stride + (k - to.depth.first);
-                      });
+    if constexpr (!std::is_same_v<T, f16>)  // which multiplies_pairs leaves to others
+      PackSquares<true>(products::PairSource<T>{view.data, a.strides[0], depth_stride}, rows, products::kPairRows,
+                        depth, static_cast<size_t>(stride), [&](int64_t i, int64_t k) HWY_ATTR {
+                          return data + (i - to.first) * stride + (k - to.depth.first);
+                        });
   });
 }
 
@@ -156,11 +157,12 @@ void PackPairsOfB(const products::Operand& b, const products::Range& columns, co
   auto* data = reinterpret_cast<bf16*>(to.data);
   b.visit([&]<class T>(const TensorView<const T, 2>& view) HWY_ATTR {
     const int64_t depth_stride = products::is_contiguous_along(b, 0) ? 1 : b.strides[0];
-    PackSquares<false>(products::PairSource<T>{view.data, b.strides[1], depth_stride}, columns, products::kPairColumns,
-                       depth, 2 * kPairPanel, [&](int64_t j, int64_t k) HWY_ATTR {
-                         const int64_t panel = (j - to.first) / kPairPanel, lane = (j - to.first) % kPairPanel;
-                         return data + panel * kPairPanel * padded + (k - to.depth.first) * kPairPanel + 2 * lane;
-                       });
+    if constexpr (!std::is_same_v<T, f16>)
+      PackSquares<false>(products::PairSource<T>{view.data, b.strides[1], depth_stride}, columns,
+                         products::kPairColumns, depth, 2 * kPairPanel, [&](int64_t j, int64_t k) HWY_ATTR {
+                           const int64_t panel = (j - to.first) / kPairPanel, lane = (j - to.first) % kPairPanel;
+                           return data + panel * kPairPanel * padded + (k - to.depth.first) * kPairPanel + 2 * lane;
+                         });
   });
 }
 
@@ -260,10 +262,11 @@ Kernels pair_kernels() {
           .multiply_block = multiply_pair_block};
 }
 
+// Not with an f16: rounded to bf16 it would lose digits.
 bool multiplies_pairs(const Product& product) {
   const bool narrow =
       product.precision == Precision::bf16 || (product.precision == Precision::storage && product.b.is_bf16);
-  return narrow && PairMultiplier::available();
+  return narrow && !product.b.is_f16 && PairMultiplier::available();
 }
 
 }  // namespace products

@@ -1,5 +1,5 @@
 // The kernels of a product of floats in the vectors of each SIMD target, on the micro-kernel. b is packed into panels,
-// and widened if it is of bf16. a is read in place if it is stored by rows, else packed into tiles.
+// and widened if it is of 16 bits. a is read in place if it is stored by rows, else packed into tiles.
 #include <algorithm>
 #include <cstring>
 
@@ -38,7 +38,8 @@ HWY_INLINE void WholePartToPanel(const float* from, size_t stride, size_t depth,
   RowsToPanel(from, stride, depth, 1.0f, panel);
 }
 
-HWY_INLINE void WholePartToPanel(const bf16* from, size_t stride, size_t depth, float* panel) {
+template <class T>
+HWY_INLINE void WholePartToPanel(const T* from, size_t stride, size_t depth, float* panel) {
   HWY_ALIGN float wide[kPanel * kPart];
   for (size_t lane = 0; lane < kPanel; lane++)
     ForEachVector(depth, [&](auto d, size_t k) HWY_ATTR {

@@ -41,6 +41,31 @@ TEST(Weight, Bf16IsKeptAndSharedButNotTrained) {
   EXPECT_ERROR(weight.matrix(), "[Weight] weight: kept in bf16", "expected floats");
 }
 
+TEST(Weight, F16IsKeptAndMayBeRoundedOnce) {
+  Weight weight("weight", {2, 3});
+  for (std::size_t i = 0; i < 6; i++) weight.value()[i] = static_cast<float>(i) + 0x1p-8f;
+  weight.round_to_f16();
+  ASSERT_TRUE(weight.is_f16());
+  EXPECT_EQ(static_cast<float>(weight.f16_matrix()(1, 0)), 3.0f + 0x1p-8f);
+  EXPECT_ERROR(weight.value(), "[Weight] weight: kept in f16", "expected floats");
+  weight.round_to_bf16();
+  EXPECT_FALSE(weight.is_f16());
+  EXPECT_EQ(static_cast<float>(weight.bf16_matrix()(1, 0)), 3.0f);
+}
+
+// A file's floats are read where they lie, and copied when they are written.
+TEST(Weight, KeptFloatsAreCopiedBeforeTheyChange) {
+  const auto file = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
+  Weight weight("weight", {3});
+  weight.keep(std::shared_ptr<const float>(file, file->data()));
+  const Weight& reader = weight;
+  EXPECT_EQ(reader.value().data(), file->data());
+  weight.value()[0] = 9.0f;
+  EXPECT_EQ(reader.value()[0], 9.0f);
+  EXPECT_EQ(reader.value()[2], 3.0f);
+  EXPECT_EQ((*file)[0], 1.0f);
+}
+
 TEST(Weight, ValuesThatComeLaterAreZerosAtFirstUse) {
   Weight weight = Weight::without_values("weight", {2, 3});
   const Weight& read = weight;

@@ -184,6 +184,28 @@ TEST_P(Pretrained, LogitsInBf16AreThoseOfTheSameWeightsInFloat) {
   set_simd_target("");
 }
 
+// f16 is widened when it is multiplied: no digit is lost.
+TEST_P(Pretrained, MatricesStayInF16) {
+  const TemporaryFolder folder;
+  store_as<f16>(kFolder / GetParam(), folder.path(), [](const std::string& each) { return each; });
+  Transformer kept = Transformer::from_pretrained(folder.path());
+  const Transformer widened = Transformer::from_pretrained(folder.path(), Precision::float32);
+  for (const NamedWeight& each : kept.weights())
+    EXPECT_EQ(each.weight->is_f16(), each.weight->shape().size() == 2) << each.name;
+  EXPECT_EQ(kept.suitable_storage(), CacheStorage::f16);
+  const GoldenModel expected(kFolder / GetParam());
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target);
+    expect_near(target, logits_of(kept, expected), floats_of(logits_of(widened, expected)), 1e-6);
+  }
+  set_simd_target("");
+  const Tensor<std::int32_t, 2> prompt = expected.tokens("tokens");
+  Workspace workspace;
+  const GenerateOptions options{.max_tokens = 12, .storage = CacheStorage::float32};
+  EXPECT_EQ(generate(kept, {prompt.data(), 7}, options, workspace),
+            generate(widened, {prompt.data(), 7}, options, workspace));
+}
+
 TEST_P(Pretrained, FloatsMayBeRoundedToBf16) {
   Bf16Model model(GetParam());
   Transformer rounded = Transformer::from_pretrained(kFolder / GetParam(), Precision::bf16);

@@ -49,7 +49,7 @@ bool contiguous(const products::Operand& x, std::size_t dimension) {
 bool rounds_to_bf16(const products::Product& p) {
   const bool few_rows = p.rows() <= 4 && contiguous(p.a, 1) && contiguous(p.b, 0);
   const bool narrow = p.precision == Precision::bf16 || (p.precision == Precision::storage && p.b.is_bf16);
-  return products::PairMultiplier::available() && narrow && !few_rows;
+  return products::PairMultiplier::available() && narrow && !few_rows && !p.b.is_f16;
 }
 
 template <class A, class B>
@@ -134,12 +134,14 @@ void check(const Case& p, bool all_threads) {
   set_simd_target("");
 }
 
-// Weights of bf16 with activations of float or bf16, and the other combinations.
+// Weights of bf16 or f16 with activations of float or bf16, and the other combinations.
 void check_narrow(const Case& p, std::uint64_t n, bool all_threads) {
-  SCOPED_TRACE("types " + std::to_string(n % 4));
-  if (n % 4 < 2) return check<float, bf16>(p, all_threads);
-  if (n % 4 == 2) return check<bf16, bf16>(p, all_threads);
-  check<bf16, float>(p, all_threads);
+  SCOPED_TRACE("types " + std::to_string(n % 6));
+  if (n % 6 < 2) return check<float, bf16>(p, all_threads);
+  if (n % 6 == 2) return check<bf16, bf16>(p, all_threads);
+  if (n % 6 == 3) return check<bf16, float>(p, all_threads);
+  if (n % 6 == 4) return check<float, f16>(p, all_threads);
+  check<bf16, f16>(p, all_threads);
 }
 
 Case random_case(std::uint64_t n) {

@@ -1,5 +1,6 @@
-// y = x W^T + b, with W [outputs, inputs] as torch stores it. W may be kept in bf16 (Weight), for inference: then x is
-// rounded to bf16 too, where the CPU multiplies bf16 and unless there are few rows (decoding).
+// y = x W^T + b, with W [outputs, inputs] as torch stores it. W may be kept in 16 bits (Weight), for inference. With
+// bf16, x is rounded to bf16 too, where the CPU multiplies bf16 and unless there are few rows (decoding); f16 is
+// widened.
 #pragma once
 
 #include <cstdint>

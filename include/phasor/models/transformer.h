@@ -119,16 +119,16 @@ class Transformer {
   static Transformer with_zeros(const TransformerConfig& config);
 
   // A model of Hugging Face (docs/models.md has the types): config.json and safetensors, single or sharded, F32, BF16,
-  // F16. By storage, tables and matrices that the files have in BF16 stay so, in the mapped memory of the files; they
-  // cannot be trained. With float32 all weights are floats, with bf16 all tables and matrices are rounded.
+  // F16. By storage, tables and matrices that the files have in 16 bits stay so, in the mapped memory of the files;
+  // they cannot be trained. With float32 all weights are floats, with bf16 all tables and matrices are rounded.
   static Transformer from_pretrained(const std::filesystem::path& folder, Precision precision = default_precision());
 
   const TransformerConfig& config() const { return config_; }
   NamedWeights weights() &;  // stable order and names; the encoding's are positions.NAME
   std::int64_t parameter_count();
-  // For inference: keeps the tables and matrices that may_be_bf16 in bf16.
+  // For inference: keeps the tables and matrices that may_be_narrow in bf16.
   void round_to_bf16();
-  static bool may_be_bf16(const NamedWeight& weight);
+  static bool may_be_narrow(const NamedWeight& weight);  // in 16 bits
   void clear_gradients();
 
   // The same weights at other angles: scalings of RoPE at inference. The new encoding learns as much as the old. The
@@ -147,7 +147,7 @@ class Transformer {
 
   // How keys must be kept for texts up to this length: unrotated where their angles change when the text grows.
   CachedKeys suitable_keys(std::int64_t capacity) const { return positions_.suitable_keys(capacity); }
-  // bf16 if the weights are of bf16, but for W2.
+  // The type of the weights, but for W2.
   CacheStorage suitable_storage() const;
   // Decoding: tokens [B, n] after those of the cache, or the first counts[b] of each sequence; logits [B, vocab_size]
   // of the last of them (undefined where counts[b] is 0).

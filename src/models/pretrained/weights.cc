@@ -114,7 +114,7 @@ struct Job {
   const TensorName* row;
   Rows rows;
   std::int64_t columns;
-  bool bf16;  // may be kept so, or is rounded
+  StoredType kept;  // F32, or BF16 or F16 where the weight stays narrow
 };
 
 Job make_job(const NamedWeight& weight, const TensorName& row, const StoredTensor& tensor,
@@ -138,7 +138,7 @@ Job make_job(const NamedWeight& weight, const TensorName& row, const StoredTenso
           .row = &row,
           .rows = rows,
           .columns = shape.size() == 2 ? shape[1] : 1,
-          .bf16 = false};
+          .kept = StoredType::f32};
 }
 
 // Some rows of a stored tensor.
@@ -150,28 +150,30 @@ StoredTensor rows_in(const StoredTensor& tensor, std::int64_t first, std::int64_
           tensor.bytes.subspan(static_cast<std::size_t>(first) * bytes, static_cast<std::size_t>(count) * bytes)};
 }
 
-// The values where they lie, or none if the file has them at an odd address.
+// Keeps the values where they lie, unless the file has them at an odd address.
 template <class T>
-std::shared_ptr<const T> values_in_place(const std::shared_ptr<const TensorFolder>& files, const StoredTensor& rows) {
+bool keep_rows(const StoredTensor& rows, const std::shared_ptr<const TensorFolder>& files, Weight& weight) {
   const std::byte* bytes = rows.bytes.data();
-  if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(T) != 0) return nullptr;
-  return {files, reinterpret_cast<const T*>(bytes)};
+  if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(T) != 0) return false;
+  weight.keep(std::shared_ptr<const T>(files, reinterpret_cast<const T*>(bytes)));
+  return true;
 }
 
 bool keep_in_place(const Job& job, const std::shared_ptr<const TensorFolder>& files) {
-  if (job.rows.pieces != 1 || job.row->transposed || job.row->plus != 0.0f) return false;
+  const bool whole = job.rows.pieces == 1 && !job.row->transposed && job.row->plus == 0.0f;
+  if (!whole || job.kept != job.tensor->type) return false;
   const StoredTensor rows = rows_in(*job.tensor, job.rows.first, job.rows.size, job.columns);
-  if (job.bf16 && rows.type == StoredType::bf16) {
-    const auto values = values_in_place<bf16>(files, rows);
-    if (values) job.weight.weight->keep_bf16(values);
-    return values != nullptr;
-  }
-  if (!job.bf16 && rows.type == StoredType::f32) {
-    const auto values = values_in_place<float>(files, rows);
-    if (values) job.weight.weight->keep_floats(values);
-    return values != nullptr;
-  }
-  return false;
+  Weight& weight = *job.weight.weight;
+  if (job.kept == StoredType::bf16) return keep_rows<bf16>(rows, files, weight);
+  if (job.kept == StoredType::f16) return keep_rows<f16>(rows, files, weight);
+  return keep_rows<float>(rows, files, weight);
+}
+
+// F32, or how the weight may stay narrow: as the file has it, or rounded.
+StoredType kept_type(const NamedWeight& weight, StoredType stored, Precision precision) {
+  if (precision == Precision::float32 || !Transformer::may_be_narrow(weight)) return StoredType::f32;
+  if (precision == Precision::bf16 || stored == StoredType::bf16) return StoredType::bf16;
+  return stored == StoredType::f16 ? StoredType::f16 : StoredType::f32;
 }
 
 // Rows of the stored tensor's transpose.
@@ -195,7 +197,8 @@ void read_weight(const Job& job, const TensorFolder& files) {
                         values.subspan(static_cast<std::size_t>(piece) * count, count));
   }
   for (float& value : values) value += job.row->plus;
-  if (job.bf16) job.weight.weight->round_to_bf16();
+  if (job.kept == StoredType::bf16) job.weight.weight->round_to_bf16();
+  if (job.kept == StoredType::f16) job.weight.weight->round_to_f16();
 }
 
 }  // namespace
@@ -221,8 +224,7 @@ void load_weights(Transformer& model, std::span<const TensorName> names, std::st
     const StoredTensor* found = files->find(name);
     const StoredTensor& tensor = found ? *found : files->at(stored_name(source.tensor));
     Job job = make_job(weight, *source.row, tensor, config, folder);
-    const bool may_be_bf16 = precision != Precision::float32 && Transformer::may_be_bf16(weight);
-    job.bf16 = may_be_bf16 && (tensor.type == StoredType::bf16 || precision == Precision::bf16);
+    job.kept = kept_type(weight, tensor.type, precision);
     used.push_back(tensor.name);
     if (!keep_in_place(job, files)) jobs.push_back(std::move(job));
   }
