@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,8 @@ def test_all_blocks_are_found():
 @pytest.mark.parametrize(("program", "output"), BLOCKS)
 def test_runs_as_pasted(program, output, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for name in re.findall(r'phasor\.load\("([\w.-]+)"\)', program):  # a small model stands for the one that is named
+        subprocess.run([sys.executable, ROOT / "tests/support/text_model.py", tmp_path / name], check=True)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(program, "block", "exec"), {"__name__": "__main__"})
