@@ -57,6 +57,9 @@ std::span<const Architecture> architectures();
 void load_weights(Transformer& model, std::span<const TensorName> names, std::string_view prefix,
                   const std::shared_ptr<const TensorFolder>& files, const std::filesystem::path& folder,
                   Precision precision, std::vector<std::string>& used);
+// Whether the files have a head with other values than the table of embeddings. As in transformers, it is not tied
+// then, whatever config.json says.
+bool has_head_of_its_own(const TensorFolder& files, std::span<const TensorName> names, std::string_view prefix);
 // Refuses tensors that are neither used nor known to be of no use.
 void check_all_used(const TensorFolder& files, const std::filesystem::path& folder, std::vector<std::string> used,
                     std::span<const std::string_view> unused);

@@ -104,7 +104,7 @@ TransformerConfig read_bert(ConfigFile& config, const TensorFolder& files) {
 }
 
 TransformerConfig read_modernbert(ConfigFile& config, const TensorFolder& files) {
-  const std::int64_t every = config.integer("global_attn_every_n_layers", 3);
+  const std::int64_t every = config.positive("global_attn_every_n_layers", 3);
   const bool head = files.find("head.dense.weight") != nullptr && files.find("decoder.bias") != nullptr;
   TransformerConfig to{.vocab_size = config.integer("vocab_size"),
                        .hidden_size = config.integer("hidden_size"),
@@ -127,6 +127,8 @@ TransformerConfig read_modernbert(ConfigFile& config, const TensorFolder& files)
                        .head_bias = config.flag("decoder_bias", true),
                        .head_transform = head,
                        .head_transform_bias = config.flag("classifier_bias", false)};
+  if (head && config.activation("classifier_activation", "gelu") != to.hidden_act)
+    config.refuse("classifier_activation", "that of hidden_activation");
   // local_attention counts both sides: 128 are 64 to the left, 64 to the right, and the token itself.
   const std::int64_t window = config.integer("local_attention", 128);
   to.sliding_window = window / 2 + 1;

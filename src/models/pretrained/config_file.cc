@@ -78,6 +78,18 @@ ConfigFile::ConfigFile(std::string source, Json json)
   model_type_ = text("model_type", "");
 }
 
+std::int64_t ConfigFile::checked(const char* key, std::int64_t value) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  if (value < -kMost || value > kMost) refuse(key, "at most " + std::to_string(kMost));
+  return value;
+}
+
+std::int64_t ConfigFile::positive(const char* key, std::int64_t otherwise) {
+  const std::int64_t value = integer(key, otherwise);
+  if (value < 1) refuse(key, "1 or more");
+  return value;
+}
+
 std::int64_t ConfigFile::integer(std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (has(key)) return integer(key);

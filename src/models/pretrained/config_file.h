@@ -35,6 +35,9 @@ class ConfigFile {
   double number_unless_null(const char* key, double otherwise) {
     return number(key, nulls_.contains(key) ? 0 : otherwise);
   }
+  std::int64_t integer_unless_null(const char* key, std::int64_t otherwise) {
+    return integer(key, nulls_.contains(key) ? 0 : otherwise);
+  }
 
   // The value of a key, which must be there, or may be missing.
   template <class T>
@@ -49,8 +52,10 @@ class ConfigFile {
     reader_.since(key, value, otherwise);
     return value;
   }
-  std::int64_t integer(const char* key) { return get<std::int64_t>(key); }
-  std::int64_t integer(const char* key, std::int64_t otherwise) { return get(key, otherwise); }
+  // Whole numbers so small that readers may add some, and multiply by small ones.
+  std::int64_t integer(const char* key) { return checked(key, get<std::int64_t>(key)); }
+  std::int64_t integer(const char* key, std::int64_t otherwise) { return checked(key, get(key, otherwise)); }
+  std::int64_t positive(const char* key, std::int64_t otherwise);
   // The first of these that is there.
   std::int64_t integer(std::initializer_list<const char*> keys);
   bool flag(const char* key, bool otherwise) { return get(key, otherwise); }
@@ -76,6 +81,7 @@ class ConfigFile {
 
  private:
   ConfigFile(std::string source, Json json);
+  std::int64_t checked(const char* key, std::int64_t value);
 
   std::string source_, model_type_;
   Json json_;

@@ -18,7 +18,9 @@ Transformer Transformer::from_pretrained(const std::filesystem::path& folder, Pr
     fail(kReader, file.source(), ": model_type is ", json_text(Json(file.model_type())), ", expected one of ", known);
   }
   const auto files = std::make_shared<const TensorFolder>(folder);
-  const TransformerConfig config = architecture->read(file, *files).checked();
+  TransformerConfig config = architecture->read(file, *files).checked();
+  if (config.tie_word_embeddings && config.output_head)
+    config.tie_word_embeddings = !has_head_of_its_own(*files, architecture->names, architecture->prefix);
   file.finish();
   check_size(kReader, file.source(), config, *files);
   Transformer model = with_zeros(config);

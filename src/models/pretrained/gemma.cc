@@ -48,7 +48,7 @@ TransformerConfig read_gemma(ConfigFile& config, const TensorFolder& /*files*/) 
                        .tie_word_embeddings = config.flag("tie_word_embeddings", true),
                        .logits_softcap = config.number_unless_null("final_logit_softcapping", gemma2 ? 30.0 : 0.0)};
   to.embedding_scale = std::sqrt(static_cast<double>(to.hidden_size));
-  const std::int64_t every = gemma2 ? 2 : config.integer("sliding_window_pattern", 6);
+  const std::int64_t every = gemma2 ? 2 : config.positive("sliding_window_pattern", 6);
   read_layer_types(
       config, [&](std::int64_t layer) { return (layer + 1) % every != 0; }, to);
   return to;

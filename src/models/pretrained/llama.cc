@@ -57,12 +57,14 @@ std::int64_t minimind_hidden(std::int64_t width) {
 void read_layers(ConfigFile& config, TransformerConfig& to) {
   const std::string type = config.model_type();
   if (type == "mistral" || type == "phi3")
-    to.sliding_window =
-        static_cast<std::int64_t>(config.number_unless_null("sliding_window", type == "mistral" ? 4096 : 0));
+    to.sliding_window = config.integer_unless_null("sliding_window", type == "mistral" ? 4096 : 0);
   if (type != "qwen2" && type != "qwen3" && type != "smollm3") return read_rotation(config, to);
   const bool slides = config.flag("use_sliding_window", false);
+  // Layers of SmolLM3 that slide are those that do not rotate.
+  if (slides && type == "smollm3" && !config.has("layer_types"))
+    config.refuse("layer_types", "them, since use_sliding_window is true");
   const std::int64_t whole = config.integer("max_window_layers", 28);
-  to.sliding_window = config.integer("sliding_window", slides ? 4096 : 0);
+  to.sliding_window = config.integer_unless_null("sliding_window", slides ? 4096 : 0);
   read_layer_types(
       config, [&](std::int64_t layer) { return slides && layer >= whole; }, to);
 }

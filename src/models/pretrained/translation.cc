@@ -24,6 +24,8 @@ struct TwoPartArchitecture {
 
 constexpr TensorName kT5Encoder[] = {
     {"embedding.*", "shared.*"},
+    {"embedding.*", "encoder.embed_tokens.*"},  // the same table
+    {"embedding.*", "decoder.embed_tokens.*"},
     {"positions.buckets", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
     {"blocks.#.attention_norm.*", "encoder.block.#.layer.0.layer_norm.*"},
     {"blocks.#.attention.q_proj.*", "encoder.block.#.layer.0.SelfAttention.q.*"},
@@ -41,6 +43,8 @@ constexpr TensorName kT5Encoder[] = {
 
 constexpr TensorName kT5Decoder[] = {
     {"embedding.*", "shared.*"},
+    {"embedding.*", "encoder.embed_tokens.*"},  // the same table
+    {"embedding.*", "decoder.embed_tokens.*"},
     {"positions.buckets", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
     {"blocks.#.attention_norm.*", "decoder.block.#.layer.0.layer_norm.*"},
     {"blocks.#.attention.q_proj.*", "decoder.block.#.layer.0.SelfAttention.q.*"},
@@ -68,6 +72,8 @@ constexpr std::string_view kT5Unused[] = {"encoder.embed_tokens.", "decoder.embe
 
 constexpr TensorName kMarianEncoder[] = {
     {"embedding.*", "model.shared.*"},
+    {"embedding.*", "model.encoder.embed_tokens.*"},  // the same table
+    {"embedding.*", "model.decoder.embed_tokens.*"},
     {"blocks.#.attention_norm.*", "model.encoder.layers.#.self_attn_layer_norm.*"},
     {"blocks.#.attention.o_proj.*", "model.encoder.layers.#.self_attn.out_proj.*"},
     {"blocks.#.attention.*", "model.encoder.layers.#.self_attn.*"},
@@ -77,6 +83,8 @@ constexpr TensorName kMarianEncoder[] = {
 
 constexpr TensorName kMarianDecoder[] = {
     {"embedding.*", "model.shared.*"},
+    {"embedding.*", "model.encoder.embed_tokens.*"},  // the same table
+    {"embedding.*", "model.decoder.embed_tokens.*"},
     {"blocks.#.attention_norm.*", "model.decoder.layers.#.self_attn_layer_norm.*"},
     {"blocks.#.attention.o_proj.*", "model.decoder.layers.#.self_attn.out_proj.*"},
     {"blocks.#.attention.*", "model.decoder.layers.#.self_attn.*"},
@@ -91,16 +99,14 @@ constexpr TensorName kMarianDecoder[] = {
 
 constexpr std::string_view kMarianUnused[] = {"embed_tokens.", "embed_positions."};
 
-Configs read_t5(ConfigFile& config, const TensorFolder& files) {
+Configs read_t5(ConfigFile& config, const TensorFolder& /*files*/) {
   const std::string ffn = config.text("feed_forward_proj", "relu");
   const bool gated = ffn == "gated-gelu" || ffn == "gated-silu" || ffn == "gated-relu";
   if (!gated && ffn != "relu" && ffn != "gelu_new")
     config.refuse("feed_forward_proj", "relu, gelu_new, gated-gelu, gated-relu or gated-silu");
   const bool gelu = ffn == "gated-gelu" || ffn == "gelu_new";
-  // Newer files say "tied" also of T5 1.1, whose head is a tensor of its own and whose states are not scaled.
-  const bool says_tied = config.flag("tie_word_embeddings", true);
-  const bool scaled = config.flag("scale_decoder_outputs", says_tied);
-  const bool tied = (says_tied && scaled) || files.find("lm_head.weight") == nullptr;
+  // T5 1.1 does not scale states, which its own files say by this flag. The head is tied where none is stored.
+  const bool scaled = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", true));
   const T5Config positions{.buckets = config.integer("relative_attention_num_buckets", 32),
                            .max_distance = config.integer("relative_attention_max_distance", 128)};
   TransformerConfig both{.vocab_size = config.integer("vocab_size"),
@@ -114,8 +120,7 @@ Configs read_t5(ConfigFile& config, const TensorFolder& files) {
                                        : ffn == "gated-silu" ? Activation::silu
                                                              : Activation::relu,
                          .gated = gated,
-                         .attention_scale = 1.0,
-                         .tie_word_embeddings = tied};
+                         .attention_scale = 1.0};
   Configs result{both, both};
   result.encoder.causal = false;
   result.encoder.output_head = false;
@@ -186,8 +191,9 @@ EncoderDecoder EncoderDecoder::from_pretrained(const std::filesystem::path& fold
   PHASOR_CHECK(architecture != nullptr, kReader, file.source(), ": model_type is ", json_text(Json(file.model_type())),
                ", expected marian or t5");
   const auto files = std::make_shared<const TensorFolder>(folder);
-  const Configs configs = architecture->read(file, *files);
-  const auto start = static_cast<std::int32_t>(file.integer({"decoder_start_token_id", "pad_token_id"}));
+  Configs configs = architecture->read(file, *files);
+  configs.decoder.tie_word_embeddings = !has_head_of_its_own(*files, architecture->decoder, "");
+  const std::int64_t start = file.integer({"decoder_start_token_id", "pad_token_id"});
   file.finish();
   std::vector<std::string> used;
   const auto load = [&](const TransformerConfig& config, std::span<const TensorName> names) {
@@ -200,7 +206,9 @@ EncoderDecoder EncoderDecoder::from_pretrained(const std::filesystem::path& fold
   Transformer encoder = load(configs.encoder, architecture->encoder);
   Transformer decoder = load(configs.decoder, architecture->decoder);
   check_all_used(*files, folder, std::move(used), architecture->unused);
-  return {std::move(encoder), std::move(decoder), start};
+  PHASOR_CHECK(start >= 0 && start < configs.decoder.vocab_size, kReader, file.source(),
+               ": decoder_start_token_id: ", start, ", expected 0 to ", configs.decoder.vocab_size - 1);
+  return {std::move(encoder), std::move(decoder), static_cast<std::int32_t>(start)};
 }
 
 }  // namespace phasor

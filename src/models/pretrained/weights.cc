@@ -1,7 +1,7 @@
 // The weights of a model from the tensors of a folder: found by name, cut, transposed, converted or used in place.
 #include <algorithm>
-#include <functional>
 #include <optional>
+#include <utility>
 
 #include "architecture.h"
 #include "phasor/core/parallel.h"
@@ -41,24 +41,55 @@ std::string filled(std::string_view pattern, const Match& with) {
   return name;
 }
 
+// As the first files of BERT have it.
+std::string older_name(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                                                      {"LayerNorm.bias", "LayerNorm.beta"}};
+  for (const auto& [newer, older] : kNames)
+    if (name.ends_with(newer)) return name.substr(0, name.size() - newer.size()) + std::string(older);
+  return name;
+}
+
 struct Source {
   const TensorName* row;
-  std::string tensor;
+  std::string tensor;  // its name in the files
 };
 
-// The first row whose tensor is there, or else the first one.
-Source source_of(std::string_view name, std::span<const TensorName> names,
-                 const std::function<bool(const std::string&)>& is_there) {
-  std::optional<Source> first;
-  for (const TensorName& row : names)
-    if (const auto found = match(row.ours, name)) {
-      Source source{&row, filled(row.theirs, *found)};
-      if (is_there(source.tensor)) return source;
-      if (!first) first = std::move(source);
-    }
-  PHASOR_CHECK(first.has_value(), kReader, name, ": has no name in files of this architecture, expected one");
-  return *std::move(first);
-}
+// Where the files have each weight.
+class Sources {
+ public:
+  Sources(const TensorFolder& files, std::span<const TensorName> names, std::string_view prefix)
+      : files_(files), names_(names), prefix_(prefix) {
+    has_prefix_ = std::ranges::any_of(files.tensors(),
+                                      [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+  }
+
+  // The first row whose tensor is there, or else the first one.
+  Source of(std::string_view weight) const {
+    std::optional<Source> first;
+    for (const TensorName& row : names_)
+      if (const auto found = match(row.ours, weight)) {
+        Source source{&row, stored_name(filled(row.theirs, *found))};
+        if (files_.find(source.tensor) != nullptr) return source;
+        if (!first) first = std::move(source);
+      }
+    PHASOR_CHECK(first.has_value(), kReader, weight, ": has no name in files of this architecture, expected one");
+    return *std::move(first);
+  }
+  const StoredTensor* find(std::string_view weight) const { return files_.find(of(weight).tensor); }
+
+ private:
+  std::string stored_name(std::string name) const {
+    if (name.starts_with(prefix_) && !has_prefix_) name.erase(0, prefix_.size());
+    std::string older = older_name(name);
+    return files_.find(name) == nullptr && files_.find(older) != nullptr ? older : name;
+  }
+
+  const TensorFolder& files_;
+  std::span<const TensorName> names_;
+  std::string_view prefix_;
+  bool has_prefix_ = false;
+};
 
 // ---- parts ----
 
@@ -207,30 +238,29 @@ void load_weights(Transformer& model, std::span<const TensorName> names, std::st
                   const std::shared_ptr<const TensorFolder>& files, const std::filesystem::path& folder,
                   Precision precision, std::vector<std::string>& used) {
   const TransformerConfig& config = model.config();
-  const bool has_prefix = std::ranges::any_of(
-      files->tensors(), [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
-  const auto stored_name = [&](const std::string& name) {
-    return name.starts_with(prefix) && !has_prefix ? name.substr(prefix.size()) : name;
-  };
-  const auto is_there = [&](const std::string& name) { return files->find(stored_name(name)) != nullptr; };
+  const bool tied = config.tie_word_embeddings && config.output_head;
+  const Sources sources(*files, names, prefix);
   std::vector<Job> jobs;
   for (const NamedWeight& weight : model.weights()) {
-    Source source = source_of(weight.name, names, is_there);
-    std::string name = stored_name(source.tensor);
+    const Source source = sources.of(weight.name);
+    const StoredTensor* found = files->find(source.tensor);
     // A tied table may be stored as the head.
-    if (weight.name == "embedding.weight" && config.tie_word_embeddings && files->find(name) == nullptr &&
-        config.output_head)
-      name = stored_name(source_of("head.weight", names, is_there).tensor);
-    const StoredTensor* found = files->find(name);
-    const StoredTensor& tensor = found ? *found : files->at(stored_name(source.tensor));
+    if (found == nullptr && tied && weight.name == "embedding.weight") found = sources.find("head.weight");
+    const StoredTensor& tensor = found ? *found : files->at(source.tensor);
     Job job = make_job(weight, *source.row, tensor, config, folder);
     job.kept = kept_type(weight, tensor.type, precision);
     used.push_back(tensor.name);
     if (!keep_in_place(job, files)) jobs.push_back(std::move(job));
   }
-  if (config.tie_word_embeddings && config.output_head)
-    used.push_back(stored_name(source_of("head.weight", names, is_there).tensor));
+  if (tied) used.push_back(sources.of("head.weight").tensor);
   parallel_for(std::ssize(jobs), [&](std::int64_t i) { read_weight(jobs[static_cast<std::size_t>(i)], *files); });
+}
+
+bool has_head_of_its_own(const TensorFolder& files, std::span<const TensorName> names, std::string_view prefix) {
+  const Sources sources(files, names, prefix);
+  const StoredTensor *table = sources.find("embedding.weight"), *head = sources.find("head.weight");
+  if (table == nullptr || head == nullptr) return false;
+  return table->type != head->type || table->shape != head->shape || !std::ranges::equal(table->bytes, head->bytes);
 }
 
 void check_all_used(const TensorFolder& files, const std::filesystem::path& folder, std::vector<std::string> used,
