@@ -116,11 +116,27 @@ void expect(FieldReader& reader, const char* key, const std::string& only) {
   if (value != only) reader.refuse_key(key, only);
 }
 
+// Whether a normalizer of tokenizer.json, or a part of it, makes letters small.
+bool lowers_case(const Json& normalizer) {
+  const auto type = normalizer.find("type"), parts = normalizer.find("normalizers");
+  if (type == normalizer.end()) return false;
+  if (*type == "BertNormalizer") return normalizer.value("lowercase", Json(true)) == true;
+  const bool in_parts = parts != normalizer.end() && std::ranges::any_of(*parts, lowers_case);
+  return *type == "Lowercase" || in_parts;
+}
+
+// The file's name was that of the model's type once.
+fs::path transformer_file(const fs::path& folder) {
+  const fs::path first = folder / "sentence_bert_config.json", older = folder / "sentence_roberta_config.json";
+  return !fs::exists(first) && fs::exists(older) ? older : first;
+}
+
 // What the Transformer module computes; files before 5.4 say less.
-void check_transformer(FieldReader& reader) {
+void check_transformer(FieldReader& reader, const fs::path& tokenizer) {
   bool lower_case = false;
   reader.since("do_lower_case", lower_case, false);
-  if (lower_case) reader.refuse_key("do_lower_case", "false: let tokenizer.json do it");
+  if (lower_case && !lowers_case(read_object(tokenizer).value("normalizer", Json())))
+    reader.refuse_key("do_lower_case", "false, or a normalizer in tokenizer.json that does it");
   expect(reader, "transformer_task", "feature-extraction");
   if (reader.find("modality_config") == nullptr) return;
   FieldReader text = reader.object("modality_config").object("text");
@@ -130,9 +146,10 @@ void check_transformer(FieldReader& reader) {
 
 std::int64_t read_max_tokens(const fs::path& folder, const TransformerConfig& config) {
   const std::int64_t longest = config.longest().value_or(config.max_position_embeddings);
-  const Json json = read_object(folder / "sentence_bert_config.json");
-  FieldReader reader(json, kName, (folder / "sentence_bert_config.json").string());
-  check_transformer(reader);
+  const fs::path path = transformer_file(folder);
+  const Json json = read_object(path);
+  FieldReader reader(json, kName, path.string());
+  check_transformer(reader, folder / "tokenizer.json");
   std::optional<std::int64_t> found;
   reader("max_seq_length", found);
   if (found && (*found < 1 || *found > longest))

@@ -194,9 +194,33 @@ TEST_F(EmbedFiles, SayTheLongestText) {
   EXPECT_ERROR(read(), "sentence_bert_config.json: max_seq_length: 65, expected 1 to 64");
 }
 
+TEST_F(EmbedFiles, LeaveCaseToTheTokenizer) {
+  write("sentence_bert_config.json", R"({"max_seq_length": 48, "do_lower_case": true})");
+  for (const char* normalizer : {R"({"type": "BertNormalizer", "lowercase": true})", R"({"type": "Lowercase"})",
+                                 R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]})"}) {
+    write("tokenizer.json", R"({"normalizer": )" + std::string(normalizer) + "}");
+    EXPECT_EQ(read().max_tokens, 48) << normalizer;
+  }
+  for (const char* normalizer : {R"(null)", R"({"type": "NFC"})", R"([1])", R"({"type": "Sequence", "normalizers": 3})",
+                                 R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})"}) {
+    write("tokenizer.json", R"({"normalizer": )" + std::string(normalizer) + "}");
+    SCOPED_TRACE(normalizer);
+    EXPECT_ERROR(read(), "do_lower_case: true");
+  }
+}
+
+TEST_F(EmbedFiles, MayHaveTheNameOfRoberta) {
+  write("sentence_roberta_config.json", R"({"max_seq_length": 48})");
+  EXPECT_EQ(read().max_tokens, 48);
+  write("sentence_bert_config.json", R"({"max_seq_length": 40})");
+  EXPECT_EQ(read().max_tokens, 40);
+}
+
 TEST_F(EmbedFiles, AskForWhatIsNotHere) {
   write("sentence_bert_config.json", R"({"do_lower_case": true})");
   EXPECT_ERROR(read(), "sentence_bert_config.json: do_lower_case: true, expected false");
+  write("tokenizer.json", R"({"normalizer": {"type": "BertNormalizer", "lowercase": false}})");
+  EXPECT_ERROR(read(), "do_lower_case: true, expected false, or a normalizer in tokenizer.json");
   write("config_sentence_transformers.json", R"({"prompts": {"query": "?"}, "default_prompt_name": "query"})");
   EXPECT_ERROR(read(), "config_sentence_transformers.json: default_prompt_name: \"query\", expected none");
   for (const char* mode : {"lasttoken", "max", "weightedmean"}) {
