@@ -11,7 +11,8 @@ constexpr const char* kName = "generate";
 
 void check_length(const Transformer& model, std::int64_t prompt, std::int64_t more) {
   PHASOR_CHECK(prompt >= 1, kName, "prompt: no tokens, expected at least one");
-  PHASOR_CHECK(more >= 0, kName, "max_tokens: ", more, ", expected 0 or more");
+  constexpr std::int64_t kMost = INT32_MAX;
+  PHASOR_CHECK(more >= 0 && more <= kMost, kName, "max_tokens: ", more, ", expected 0 to ", kMost);
   const std::optional<std::int64_t> longest = model.config().longest();
   PHASOR_CHECK(!longest || prompt <= *longest, kName, "prompt: ", prompt, " tokens, expected at most ",
                longest.value_or(0), ", the longest text that the model's positions encode");

@@ -195,8 +195,16 @@ void Transformer::normalise(TensorView<const float, 2> x, TensorView<float, 2> n
   for (std::int64_t n = 0; n < x.shape[0]; n++) std::copy_n(&x(n, 0), x.shape[1], &normed(n, 0));
 }
 
+void Transformer::check_options(const ForwardOptions& options) const {
+  PHASOR_CHECK(type_embedding_ || !options.token_types.data, kModel,
+               "token_types: given to a model without type_vocab_size, expected none");
+  PHASOR_CHECK(!options.weights.data || (options.weights_layer >= 0 && options.weights_layer < std::ssize(blocks_)),
+               kModel, "weights_layer: ", options.weights_layer, ", expected 0 to ", std::ssize(blocks_) - 1);
+}
+
 void Transformer::run(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> normed, Saved* saved,
                       Workspace& workspace, const ForwardOptions& options) const {
+  check_options(options);
   const std::int64_t length = tokens.shape[1];
   const Workspace::Scope scope(workspace);
   const Shape<3>& shape = normed.shape;
@@ -323,7 +331,7 @@ void Transformer::check_decode(TensorView<const std::int32_t, 2> tokens, const C
   PHASOR_CHECK(head_.has_value(), kModel, "decode: of a model without an output head, expected one with it");
   PHASOR_CHECK(config_.causal, kModel, "decode: of a model that is not causal, expected a causal one");
   const std::int64_t batch = tokens.shape[0], count = tokens.shape[1];
-  PHASOR_CHECK(count >= 1, kModel, "tokens: ", shape_text(tokens.shape), ", expected at least one token");
+  PHASOR_CHECK(tokens.size() >= 1, kModel, "tokens: ", shape_text(tokens.shape), ", expected at least one token");
   PHASOR_CHECK(batch == std::ssize(cache.lengths_), kModel, "tokens: ", shape_text(tokens.shape), ", expected the ",
                cache.lengths_.size(), " sequences of the cache");
   PHASOR_CHECK(counts.empty() || std::ssize(counts) == batch, kModel, "counts: ", counts.size(), ", expected ", batch,

@@ -103,6 +103,8 @@ TEST(Generate, StopsWhenTold) {
   EXPECT_EQ(generate(model, prompt, {.max_tokens = 6}, workspace, [&](std::int32_t) { return ++heard < 3; }).size(),
             3u);
   EXPECT_ERROR(generate(model, {}, {}, workspace), "prompt: no tokens");
+  EXPECT_ERROR(generate(model, prompt, {.max_tokens = INT64_MAX}, workspace), "max_tokens: 9223372036854775807",
+               "expected 0 to 2147483647");
 }
 
 // Token by token, as iterators of other languages ask for them.

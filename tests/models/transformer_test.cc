@@ -298,6 +298,26 @@ TEST(Transformer, WeightsOfOneLayer) {
                      {.weights_layer = 1, .weights = weights.view()});
   const float* row = &weights(1, 3, kLength - 1, 0);
   EXPECT_NEAR(std::accumulate(row, row + kLength, 0.0), 1.0, 1e-6);
+  for (const std::int64_t layer : {-1, 2})
+    EXPECT_ERROR(step.model.forward(step.tokens.view(), step.logits.view(), nullptr, step.workspace,
+                                    {.weights_layer = layer, .weights = weights.view()}),
+                 "weights_layer: " + std::to_string(layer) + ", expected 0 to 1");
+}
+
+TEST(Transformer, OptionsThatWouldDoNothingAreNamed) {
+  Step step(small_config(RopeConfig{.head_dim = 6}, Score::dot));
+  EXPECT_ERROR(step.model.forward(step.tokens.view(), step.logits.view(), nullptr, step.workspace,
+                                  {.token_types = step.tokens.view()}),
+               "token_types: given to a model without type_vocab_size");
+}
+
+TEST(Transformer, NoSequencesAreNotDecoded) {
+  const Transformer model(small_config(RopeConfig{.head_dim = 6}, Score::dot), 1);
+  Transformer::Cache cache = model.make_cache({.batch = 0, .capacity = 4});
+  const Tensor<std::int32_t, 2> tokens({0, 1});
+  Tensor<float, 2> logits({0, 29});
+  Workspace workspace;
+  EXPECT_ERROR(model.decode(tokens.view(), cache, logits.view(), workspace), "tokens: [0, 1], expected at least one");
 }
 
 TEST(Transformer, BadInputIsNamed) {

@@ -51,6 +51,8 @@ TEST(ChatTemplate, RefusesWhatItDoesNotKnow) {
                  "refused.jinja: line 1: ", "A prompt that is formatted already needs no template");
   EXPECT_ERROR(ChatTemplate("a\n\n{{ messages | tojson }}", "x").format(kHello),
                "x: line 3: the filter tojson of a list");
+  EXPECT_ERROR(ChatTemplate("{{ namespace(1) }}", "x").format(kHello),
+               "namespace with arguments that have no name, expected name=value");
   EXPECT_ERROR(ChatTemplate("\xFF", "x"), "x: 1 bytes, expected UTF-8");
 }
 

@@ -166,6 +166,7 @@ class Transformer {
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x,
              const ForwardOptions& options, Saved* saved) const;
   void embed_backward(const Saved& saved, const Streams& grad, PlanGradient& grad_plan, Workspace& workspace);
+  void check_options(const ForwardOptions& options) const;
   // The states after the last norm, in `normed`.
   void run(TensorView<const std::int32_t, 2> tokens, TensorView<float, 3> normed, Saved* saved, Workspace& workspace,
            const ForwardOptions& options) const;

@@ -310,7 +310,7 @@ bool is_function(const std::string& name) {
 Json call_function(const std::string& name, const Arguments& arguments) {
   if (name == "range") return range(arguments);
   if (name == "namespace" || name == "dict") {
-    expect_arguments({arguments.line, arguments.values, {}}, 0, name);
+    if (!arguments.values.empty()) refuse(arguments.line, name + " with arguments that have no name", "name=value");
     return Json(arguments.named);
   }
   if (name == "raise_exception")
