@@ -115,6 +115,17 @@ def pack(stage: pathlib.Path, arch: str, python: Python) -> pathlib.Path:
     return pathlib.Path(shutil.copy(next(made.glob("*.whl")), DIST))
 
 
+def build_sdist() -> None:
+    """From a copy of what git has: scikit-build-core looks into every folder, also those that git ignores."""
+    copy = WORK / "source"
+    shutil.rmtree(copy, ignore_errors=True)
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", DIST, copy)
+
+
 def check(wheel: pathlib.Path) -> None:
     """The tag of its name is the one that auditwheel finds, the tool is there, and it is small."""
     size = wheel.stat().st_size
@@ -142,7 +153,7 @@ def main() -> None:
     pythons = [python(executable) for executable in arguments.pythons]
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)
-    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", DIST, ROOT)
+    build_sdist()
     for arch in arguments.arch:
         prefix = dependencies.build(arch, WORK)
         for one in pythons:

@@ -11,6 +11,7 @@ set(CMAKE_RANLIB ${PHASOR_PREFIX}/bin/ranlib CACHE FILEPATH "")
 set(CMAKE_PREFIX_PATH ${PHASOR_PREFIX})
 set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+add_compile_options(-g0)  # zig writes what debuggers read unless told not to, which takes time
 add_link_options(-s)  # no symbols for debuggers; this machine's strip does not know the other architecture
 
 # The instruction sets that the tests run: those of the release build with Debian 12's Highway.

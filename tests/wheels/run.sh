@@ -68,12 +68,14 @@ programs() {
     python/tests/test_package.py -k "guide or readme or tool or missing"'
 }
 
-# torch NAME: the README's programs with torch and transformers, whose packages come after those of the wheel's environment.
+# torch NAME: the README's programs with torch and transformers, whose packages come after those of the wheel's environment;
+# and that phasor runs on torch's threads, whichever is imported first.
 torch() {
   echo "$1, with torch:"
   cp -r python/tests_torch "$roots/$1/phasor/python"
   echo /torch >"$roots/$1/venv/lib/python3.11/site-packages/torch.pth"
-  inside "$1" sh -c 'cd /phasor && /venv/bin/python -m pytest --quiet -p no:cacheprovider python/tests_torch/test_documents.py -k README'
+  inside "$1" sh -c 'cd /phasor && /venv/bin/python -m pytest --quiet -p no:cacheprovider \
+    python/tests_torch/test_documents.py python/tests_torch/test_threads.py -k "README or threads"'
 }
 
 # tool NAME SUITE MIRROR: the tool of the wheel runs and finds its numbers right.
