@@ -54,18 +54,19 @@ programs() {
   echo "$name, Python $4, wheel $5:"
   make_root "$name" "$2" "$3" --include=python3,python3-venv "${@:6}"
   rm -rf "$root/phasor" "$root/venv"
-  mkdir -p "$root/phasor/wheels" "$root/phasor/python"
+  mkdir -p "$root/phasor/wheels" "$root/phasor/python" "$root/phasor/tests/golden"
   cp "$(wheel "$5" x86_64)" "$root/phasor/wheels"
   download "$4" x86_64 "$root/phasor/wheels" numpy pytest exceptiongroup tomli typing_extensions # the last three: pytest for Python 3.10
   cp -r README.md docs include examples "$root/phasor"
   cp -r python/tests "$root/phasor/python"
+  cp tests/golden/tokenizers.json "$root/phasor/tests/golden"
   inside "$name" sh -c '! command -v cc gcc g++ clang c++' || { echo "expected no compiler"; return 1; }
   inside "$name" ldd --version | sed -n 1p
   inside "$name" python3 -m venv /venv
   inside "$name" /venv/bin/pip --isolated install --quiet --no-index --find-links /phasor/wheels phasor-attention pytest
   inside "$name" /venv/bin/phasor --version
   inside "$name" sh -c 'cd /phasor && /venv/bin/python -m pytest --quiet -p no:cacheprovider python/tests/test_guide.py \
-    python/tests/test_package.py -k "guide or readme or tool or missing"'
+    python/tests/test_package.py python/tests/test_tokenizer.py -k "guide or readme or tool or missing or tokenizer"'
 }
 
 # torch NAME: the README's programs with torch and transformers, whose packages come after those of the wheel's environment;
@@ -112,13 +113,17 @@ aarch64() {
 aarch64_tests=(python/tests/test_attention.py python/tests/test_biases.py python/tests/test_gradients.py python/tests/test_rotary.py python/tests/test_w2.py
   python/tests/test_guide.py)
 
-# sdist: as pip builds it where there is a compiler, which is told to be the one that ccache has the library of.
+# sdist: as pip builds it where there is a compiler, which is told to be the one that ccache has the library of, in a
+# folder that lies to the sources as that of `make python`.
 sdist() {
+  local sources=$roots/sdist
   echo "the sdist:"
-  rm -rf "$roots/from-sdist"
+  rm -rf "$sources" "$roots/from-sdist"
+  mkdir "$sources"
+  tar -xzf "$(find "$dist" -name '*.tar.gz')" -C "$sources" --strip-components=1
   python3 -m venv "$roots/from-sdist"
-  "$roots/from-sdist/bin/pip" install --quiet --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ \
-    --config-settings=cmake.define.PHASOR_WARNINGS_AS_ERRORS=ON "$(find "$dist" -name '*.tar.gz')"
+  "$roots/from-sdist/bin/pip" install --quiet --config-settings=build-dir=build/wheel \
+    --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ --config-settings=cmake.define.PHASOR_WARNINGS_AS_ERRORS=ON "$sources"
   (cd "$roots" && from-sdist/bin/python -c 'import phasor; print(phasor.__version__)' && from-sdist/bin/phasor --version)
 }
 
