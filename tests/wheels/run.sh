@@ -102,7 +102,8 @@ aarch64() {
   rm -rf "$root/wheels" "$root/site"
   download 3.11 aarch64 "$root/wheels" numpy pytest ml_dtypes
   "$python" -m pip install --quiet --no-deps --ignore-requires-python --only-binary=:all: --python-version 3.11 \
-    --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64 --target "$root/site" "$(wheel cp311 aarch64)" "$root"/wheels/*.whl
+    --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64 \
+    --target "$root/site" "$(wheel cp311 aarch64)" "$root"/wheels/*.whl
   # What the tests start in turn: a script, which QEMU gives to the kernel as it is.
   printf '#!/bin/sh\nexec qemu-aarch64-static -L %s %s/usr/bin/python3.11 "$@"\n' "$root" "$root" >"$root/python"
   printf 'import sys\nsys.executable = "%s/python"\n' "$root" >"$root/site/sitecustomize.py"
