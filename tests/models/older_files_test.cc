@@ -181,5 +181,14 @@ TEST(Config, ANullIsNoWindow) {
   EXPECT_EQ(Transformer::from_pretrained(copy.folder()).config().sliding_window, 0);
 }
 
+TEST(ModelTypes, XlmRobertaAndCamembertAreRobertas) {
+  for (const char* type : {"xlm-roberta", "camembert"}) {
+    Copy copy("roberta");
+    copy.edit("\"model_type\": \"" + std::string(type) + "\"", {"model_type"});
+    copy.save();
+    expect_near(type, logits_of(copy.folder()), logits_of(kFolder / "roberta"), 1e-7);
+  }
+}
+
 }  // namespace
 }  // namespace phasor

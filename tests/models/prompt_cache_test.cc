@@ -78,6 +78,15 @@ TEST(PromptCache, WhatDoesNotFitIsRefused) {
   EXPECT_ERROR(save_prompt_cache(path, model, std::span(kPrompt).first(5), cache), "tokens: 5",
                "expected those of one sequence that the cache has read, 8");
   EXPECT_ERROR(load_prompt_cache(folder.path() / "none", model, 30), "none");
+  {  // many tokens, and rows of none
+    const std::vector<std::int32_t> many(1 << 20, 1);
+    const TensorFile file(path);
+    std::vector<StoredTensor> tensors(file.tensors().begin(), file.tensors().end());
+    for (StoredTensor& tensor : tensors)
+      if (tensor.name == "tokens") tensor = {"tokens", StoredType::i32, {1 << 20}, std::as_bytes(std::span(many))};
+    save_tensors(folder.path() / "hostile", tensors, file.metadata());
+  }
+  EXPECT_ERROR(load_prompt_cache(folder.path() / "hostile", model, 30), "rows.0: 768 bytes", "expected 100663296");
   save_tensors(path, {}, {{"format", "another"}});
   EXPECT_ERROR(load_prompt_cache(path, model, 30), "not a prompt cache");
 }

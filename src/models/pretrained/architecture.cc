@@ -23,6 +23,7 @@ std::span<const Architecture> architectures() {
   static const Architecture kArchitectures[] = {
       {"bert", read_bert, kBertNames, "bert.", kPooler},
       {"bloom", read_bloom, kBloomNames, "transformer."},
+      {"camembert", read_bert, kRobertaNames, "roberta.", kPooler},
       {"gemma2", read_gemma, kGemmaNames, "model.", kFrequencies},
       {"gemma3_text", read_gemma, kGemmaNames, "model.", kFrequencies},
       {"gpt2", read_gpt2, kGpt2Names, "transformer.", kMasks},
@@ -36,6 +37,7 @@ std::span<const Architecture> architectures() {
       {"qwen2", read_llama, kLlamaNames, "model.", kFrequencies},
       {"qwen3", read_llama, kLlamaNames, "model.", kFrequencies},
       {"roberta", read_bert, kRobertaNames, "roberta.", kPooler},
+      {"xlm-roberta", read_bert, kRobertaNames, "roberta.", kPooler},
       {"smollm3", read_llama, kLlamaNames, "model.", kFrequencies},
   };
   return kArchitectures;

@@ -72,7 +72,7 @@ constinit const std::span<const TensorName> kBertNames = kBert, kRobertaNames = 
                                             kModernBertNames = kModernBert;
 
 TransformerConfig read_bert(ConfigFile& config, const TensorFolder& files) {
-  const bool roberta = config.model_type() == "roberta";
+  const bool roberta = config.model_type() != "bert";
   config.expect("position_embedding_type", std::string("absolute"));
   // RoBERTa counts positions from the number after that of padding.
   const std::int64_t rows = config.integer("max_position_embeddings", 512);
