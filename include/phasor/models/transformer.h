@@ -162,7 +162,7 @@ class Transformer {
   Transformer(const TransformerConfig& config, InitialValues initial, std::uint64_t seed);  // of a checked config
   bool gaussian() const { return config_.score == Score::w2; }
   const PlanInput& plan_of(const LayerPlans& plans, std::size_t layer) const;
-  AttentionOptions attention_options(const ForwardOptions& options, std::size_t layer) const;
+  AttentionOptions attention_options(const ForwardOptions& call, std::size_t layer) const;
   void embed(TensorView<const std::int32_t, 2> tokens, const PositionPlan& plan, const Streams& x,
              const ForwardOptions& options, Saved* saved) const;
   void embed_backward(const Saved& saved, const Streams& grad, PlanGradient& grad_plan, Workspace& workspace);
