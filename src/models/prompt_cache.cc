@@ -30,8 +30,9 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
-// Settings, and numbers from all parts of every weight: the files of two trainings differ there.
-std::string fingerprint(Transformer& model) {
+// Settings, numbers from all parts of every weight, and the whole embeddings of the prompt's tokens: the files of two
+// trainings differ there, also where only the embeddings of a few tokens were trained.
+std::string fingerprint(Transformer& model, std::span<const std::int32_t> tokens) {
   constexpr std::int64_t kNumbers = 64;
   Hash hash;
   const std::string settings = transformer_to_json(model.config());
@@ -42,6 +43,9 @@ std::string fingerprint(Transformer& model) {
     weight.visit([&](const auto& values) {
       for (std::int64_t i = weight.size() - 1; i >= 0; i -= step)
         hash.add(std::as_bytes(std::span(values.data + i, 1)));
+      if (!each.name.ends_with("embedding.weight") || each.name.starts_with("type_")) return;
+      for (const std::int32_t token : tokens)
+        hash.add(std::as_bytes(std::span(&values(token, 0), static_cast<std::size_t>(values.shape[1]))));
     });
   }
   return hash.text();
@@ -67,6 +71,19 @@ std::size_t word_of(const std::array<std::string_view, N>& words, const TensorMe
   PHASOR_CHECK(word != words.end(), kLoad, source, ": ", key, ": ", found == metadata.end() ? "missing" : found->second,
                ", expected a word that save_prompt_cache wrote");
   return static_cast<std::size_t>(word - words.begin());
+}
+
+std::vector<std::int32_t> read_tokens(const TensorFile& file, const Transformer& model, const std::string& source) {
+  const StoredTensor& stored = file.at("tokens");
+  PHASOR_CHECK(stored.type == StoredType::i32, kLoad, source, ": tokens: of ", type_name(stored.type),
+               ", expected I32");
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(element_count(stored)));
+  if (!tokens.empty()) std::memcpy(tokens.data(), stored.bytes.data(), stored.bytes.size());
+  const std::int64_t vocabulary = model.config().vocab_size;
+  for (const std::int32_t token : tokens)
+    PHASOR_CHECK(token >= 0 && token < vocabulary, kLoad, source, ": tokens: ", token, ", expected 0 to ",
+                 vocabulary - 1, ", the model's");
+  return tokens;
 }
 
 // Every layer has the bytes of so many tokens: memory is taken for what the file has, not for what it says.
@@ -100,7 +117,7 @@ void save_prompt_cache(const std::filesystem::path& path, Transformer& model, st
     tensors.push_back({layer_name(i), StoredType::u8, {std::ssize(bytes[i])}, bytes[i]});
   save_tensors(path, tensors,
                {{"format", kFormat},
-                {"model", fingerprint(model)},
+                {"model", fingerprint(model, tokens)},
                 {"storage", std::string(kStorages[static_cast<std::size_t>(stored.storage)])},
                 {"keys", std::string(kKeys[static_cast<std::size_t>(stored.keys)])}});
 }
@@ -113,18 +130,15 @@ PromptCache load_prompt_cache(const std::filesystem::path& path, Transformer& mo
     return found != metadata.end() && found->second == value;
   };
   PHASOR_CHECK(is("format", kFormat), kLoad, path.string(), ": not a prompt cache, expected a file of ", kSave);
-  PHASOR_CHECK(is("model", fingerprint(model)), kLoad, path.string(),
+  const std::vector<std::int32_t> tokens = read_tokens(file, model, path.string());
+  const std::int64_t count = std::ssize(tokens);
+  PHASOR_CHECK(is("model", fingerprint(model, tokens)), kLoad, path.string(),
                ": of another model, or of the same in another precision, expected one that this model wrote");
   const auto storage = static_cast<CacheStorage>(word_of(kStorages, metadata, "storage", path.string()));
   const auto keys = static_cast<CachedKeys>(word_of(kKeys, metadata, "keys", path.string()));
-  const StoredTensor& stored = file.at("tokens");
-  const std::int64_t count = element_count(stored);
-  PHASOR_CHECK(stored.type == StoredType::i32, kLoad, path.string(), ": tokens: of ", type_name(stored.type),
-               ", expected I32");
   check_rows(file, model, {.capacity = 1, .storage = storage, .keys = keys}, count, path.string());
-  PromptCache result{std::vector<std::int32_t>(static_cast<std::size_t>(count)),
+  PromptCache result{tokens,
                      model.make_cache({.capacity = std::max(capacity, count), .storage = storage, .keys = keys})};
-  std::memcpy(result.tokens.data(), stored.bytes.data(), stored.bytes.size());
   const auto layers = result.cache.replace_rows(count);
   for (std::size_t i = 0; i < layers.size(); i++) {
     std::span<const std::byte> from = file.at(layer_name(i)).bytes;

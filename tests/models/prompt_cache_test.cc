@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "models/model_cases.h"
 #include "phasor/models/generate.h"
 #include "phasor/models/safetensors.h"
@@ -78,15 +80,27 @@ TEST(PromptCache, WhatDoesNotFitIsRefused) {
   EXPECT_ERROR(save_prompt_cache(path, model, std::span(kPrompt).first(5), cache), "tokens: 5",
                "expected those of one sequence that the cache has read, 8");
   EXPECT_ERROR(load_prompt_cache(folder.path() / "none", model, 30), "none");
-  {  // many tokens, and rows of none
-    const std::vector<std::int32_t> many(1 << 20, 1);
-    const TensorFile file(path);
+  // One number in the embedding of one token of the prompt, as a training of a few tokens changes it.
+  for (const NamedWeight& each : model.weights())
+    if (each.name == "embedding.weight") {
+      float& number = each.weight->value()[static_cast<std::size_t>(kPrompt[2] * config.hidden_size + 1)];
+      const float before = std::exchange(number, 1.0f);
+      EXPECT_ERROR(load_prompt_cache(path, model, 30), "of another model");
+      number = before;
+    }
+  const TensorFile file(path);
+  const auto replace = [&](const char* name, StoredTensor by) {
     std::vector<StoredTensor> tensors(file.tensors().begin(), file.tensors().end());
     for (StoredTensor& tensor : tensors)
-      if (tensor.name == "tokens") tensor = {"tokens", StoredType::i32, {1 << 20}, std::as_bytes(std::span(many))};
+      if (tensor.name == name) tensor = by;
     save_tensors(folder.path() / "hostile", tensors, file.metadata());
-  }
-  EXPECT_ERROR(load_prompt_cache(folder.path() / "hostile", model, 30), "rows.0: 768 bytes", "expected 100663296");
+  };
+  std::vector<std::int32_t> tokens = kPrompt;
+  replace("rows.0", {"rows.0", StoredType::u8, {5}, file.at("rows.0").bytes.first(5)});
+  EXPECT_ERROR(load_prompt_cache(folder.path() / "hostile", model, 30), "rows.0: 5 bytes", "expected 768");
+  tokens[3] = 29;
+  replace("tokens", {"tokens", StoredType::i32, {8}, std::as_bytes(std::span(tokens))});
+  EXPECT_ERROR(load_prompt_cache(folder.path() / "hostile", model, 30), "tokens: 29", "expected 0 to 28");
   save_tensors(path, {}, {{"format", "another"}});
   EXPECT_ERROR(load_prompt_cache(path, model, 30), "not a prompt cache");
 }

@@ -37,8 +37,8 @@ std::span<const Architecture> architectures() {
       {"qwen2", read_llama, kLlamaNames, "model.", kFrequencies},
       {"qwen3", read_llama, kLlamaNames, "model.", kFrequencies},
       {"roberta", read_bert, kRobertaNames, "roberta.", kPooler},
-      {"xlm-roberta", read_bert, kRobertaNames, "roberta.", kPooler},
       {"smollm3", read_llama, kLlamaNames, "model.", kFrequencies},
+      {"xlm-roberta", read_bert, kRobertaNames, "roberta.", kPooler},
   };
   return kArchitectures;
 }
